@@ -138,6 +138,7 @@ class Dense(Operator):
         return mine.dtype == its.dtype and np.array_equal(mine, its)
 
     def __hash__(self) -> int:
+        # Equal matrices have equal shapes, and a hash of the entries would read all of them.
         return hash(self.matrix.shape)
 
     @property
@@ -277,6 +278,7 @@ class Intervals(Operator):
         """Return cumulative sums of the starts less the ends."""
         lo, hi = self.ends
         steps = np.zeros((self.n + 1, *y.shape[1:]), dtype=y.dtype)
+        # Intervals can share an end, which `steps[lo] += y` would count once.
         np.add.at(steps, lo, y)
         np.subtract.at(steps, hi, y)
         return np.asarray(np.cumsum(steps, axis=0)[:-1])
@@ -369,6 +371,7 @@ class Differences(Operator):
         """Return each entry added to its cell, and subtracted from the other."""
         one, other = self.ends
         out = np.zeros((self.n, *y.shape[1:]), dtype=y.dtype)
+        # Pairs can share a cell, which `out[one] += y` would count once.
         np.add.at(out, one, y)
         np.subtract.at(out, other, y)
         return out
@@ -417,6 +420,7 @@ class Groups(Operator):
         """Return every group's entry, added to each of its cells."""
         out = np.zeros((self.n, *y.shape[1:]), dtype=y.dtype)
         for value, g in zip(y, self.groups, strict=True):
+            # A group has no cell twice.
             out[list(g)] += value
         return out
 

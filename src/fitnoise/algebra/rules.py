@@ -361,6 +361,7 @@ def _(a: op.Differences, w: Array) -> Array:
     one, other = a.ends
     out = np.zeros((a.n, a.n, *w.shape[1:]))
     for i, j, x in ((one, one, w), (other, other, w), (one, other, -w), (other, one, -w)):
+        # Pairs can share a cell, so entries must add up.
         np.add.at(out, (i, j), x)
     return out
 
