@@ -101,6 +101,7 @@ class EquitablePartition:
             for i, t, x in links:
                 seen[t] = scrambled(seen[t]) + x.T @ codes[i]
             tables = [IndexPartition.from_colours(x) for x in seen]
+            # A step only splits classes, so an equal number of them ends the refinement.
             now = sum(len(c) for c in (*tables, *sectors))
         return cls._numbered(d, tables, sectors, trivial=False)
 

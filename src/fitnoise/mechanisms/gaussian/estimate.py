@@ -56,6 +56,7 @@ def _inverse(group: StrategyGroup) -> NDArray[np.float64]:
     except np.linalg.LinAlgError:
         result = np.full_like(a, math.nan)
     held = bool((a.astype(group.mixing.dtype) == group.mixing).all())  # 64-bit entries are below 2⁶², others exact
+    # LAPACK inverts a nearly singular matrix without an error, so the product is checked.
     if not held or not np.isfinite(result).all() or np.abs(a @ result - np.eye(group.rank)).max() > 1e-7:
         raise SingularStrategy(
             "singular-sector",

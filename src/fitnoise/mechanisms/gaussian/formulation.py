@@ -71,6 +71,7 @@ class AllPairs:
                 "Nothing was planned.",
             )
         free = [a for a, n in enumerate(d.sizes) if n > 1]
+        # Two records always agree in an attribute of one value.
         always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1)
         half = d.cells * (d.cells + 1) // 2
         self.complete = 2 ** len(free) * half <= MAX_KINDS
@@ -239,6 +240,7 @@ class Formulation:
             numbers = self.partition.number[tables.numbers[classes.heads]]
             scale = self._scale[tables.numbers[classes.heads]]
             if self._pairs is not None:
+                # A block has a part of the group's sectors, and tables that reach none of them drop out.
                 used = np.unique(incidence.indices)
                 if not len(used):
                     continue

@@ -86,6 +86,7 @@ def problem(request: Publication, decomposition: Decomposition) -> LevelProblem:
             if isinstance(table.target.number, ByAttribute):
                 targets = table.variances(workload.domain, workload.confidence)
                 axis = table.attributes.index(table.target.number.attribute)
+                # Targets vary along one attribute only, so one line of them has all their values.
                 axis_targets = targets[tuple(slice(None) if i == axis else 0 for i in range(targets.ndim))]
                 looser[j] = axis_targets / axis_targets.min()
     replaced = request.unit.neighbours is Neighbours.REPLACE_ONE
@@ -180,6 +181,8 @@ class TreeEstimation(abc.ABC):
                 tables, here = self.decomposition.tables[m.tables], m.incidence[[k]].indices
                 for j, cells in zip(tables.numbers[here, 0].tolist(), tables.cells[here].tolist(), strict=True):
                     level = int(self.problem.level[j])
+                    # Besides Π_{a∈T} (1 − 1/n_a), this is Π n_a⁻² over the table's attributes outside T and the tree:
+                    # `cells` has all of them, and `factor` and N_ℓ take out the others.
                     out[j] += margin.factor * (self.problem.sizes[level] / cells) ** 2 * values[level]
         return out
 
@@ -209,6 +212,7 @@ class TreeEstimation(abc.ABC):
         here = self.problem.axes[attributes] > 0
         if not here.any():
             return estimates
+        # The sector of a level is centred along it, because its sums belong to the sector without the level.
         centred = estimates - estimates.mean(axis=-1, keepdims=True)
         return np.asarray(np.moveaxis(centred, -1, int(np.argmax(here)))[..., None])
 
@@ -233,11 +237,13 @@ class TreeEstimation(abc.ABC):
             here, up = class_of[level], class_of[level - 1]
             starts = np.flatnonzero(np.diff(above[level - 1], prepend=-1))
             slope, r = terms.slope[level - 1][up], terms.r[level][here]
+            # 1_g − f_g u_g = Σ_h (1_h − f_h u_h) + (f_h − f_g r_h) u_h over the places h below g.
             off = terms.slope[level][here] - slope[above[level - 1]] * r
             below = np.add.reduceat(r * n[0], starts, axis=-1)
             rest = np.add.reduceat(e[0] + off * n[0], starts, axis=-1)
             summed.insert(0, below)
             gathered = below + (a[level - 1] * slope + c[level - 1]) * terms.below[level - 1][up]
+            # The measurement of u_g shrinks every covariance with u_g by the ratio of its variance after and before.
             n.insert(0, gathered * (terms.gamma[level - 1] / terms.below[level - 1])[up])
             e.insert(0, rest + a[level - 1] * terms.rest[level - 1][up])
         outside = np.zeros((*shape, 1))
@@ -312,6 +318,7 @@ class TreeEstimation(abc.ABC):
         """Return combinations of places, a row each, by level; ALL of a level is the top."""
         level, v = places
         out = {}
+        # The sum over all places of a level is the one place of the top level.
         for depth, mask in ((level, v != SUM_OF_ALL), (0, v == SUM_OF_ALL)) if level else ((0, v >= SUM_OF_ALL),):
             indices = np.maximum(v[mask], 0) if depth else np.zeros(int(mask.sum()), dtype=np.intp)
             shape = (length, self.problem.sizes[depth])
@@ -377,6 +384,7 @@ class TreeEstimation(abc.ABC):
                         r = terms.r[level + 1][below]
                         rests[i][rows] += (terms.slope[level + 1][below] - terms.slope[level][g] * r) * sums[i][rows]
                         sums[i][rows] *= r
+                # A measurement above both places changes their covariance only at a place that both lie in.
                 both = np.intersect1d(here[0], here[1], assume_unique=True)
                 shared = both[paths[0][1][level][both] == paths[1][1][level][both]] if len(both) else both
                 less = terms.gamma[level] / terms.below[level]
@@ -409,6 +417,7 @@ class TreeEstimation(abc.ABC):
 
     def _upwards(self, level: int, places: Indices) -> tuple[Indices, list[Indices]]:
         """Return the level of each place, 0 for ALL, (P,); and its chain of places from the top down to itself."""
+        # SUM_OF_ALL is below 0, and every place leads to the top.
         chain = [np.maximum(places, 0)]
         for k in range(level, 0, -1):
             chain.insert(0, self.problem.above[k - 1][chain[0]])
@@ -448,6 +457,7 @@ class LevelEstimation(TreeEstimation):
 
     def top_information(self, attributes: tuple[int, ...]) -> float:
         """Return the remainder of ξ_T at the top: ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ."""
+        # A centred level has no information about the total, which U_ℓᵀU_ℓ would include: the top subtracts it.
         return sum(-x / self.problem.sizes[level] if level else x for level, x in self.precisions(attributes).items())
 
     @cached_property

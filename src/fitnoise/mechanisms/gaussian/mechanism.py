@@ -214,6 +214,8 @@ class GaussianMechanism(SectorMechanism):
 def dual_certificate(part: TablePart) -> Certificate:
     """Return the value, and the dual bound at the evidence, divided by the relaxation under a budget."""
     bound = lower_bound(part.decomposition, part.evidence, part.terms)
+    # The bound is for the requested targets. Under a budget all targets are relaxed by one factor, and costs fall by
+    # it.
     bought = 1.0 if part.publication.budget is None else part.relaxation
     return Certificate(value=part.objective_value, bound=bound / bought)
 

@@ -78,8 +78,6 @@ def rounded(problem: LevelProblem, d: Decomposition, weights: TreeWeights, recor
     records: Most records that are counted.
     parts: Number of parts of each record.
 
-    Rounding changes costs and variances, so x is optimised once more for the rounded k.
-
     Raises:
         PlanError: A scale is outside the range of the exact sampler.
     """
@@ -95,6 +93,7 @@ def rounded(problem: LevelProblem, d: Decomposition, weights: TreeWeights, recor
             if _largest(_assembled(problem, d, factors), ROOM if parts == 1 else PARTS_ROOM) * records * parts < limit:
                 break
     if unlike:
+        # Rounding changed costs and variances, so x is optimised once more for the rounded k.
         integer_factors = tuple((np.ones(1), *(a.astype(np.float64) for a in k)) for _, k in factors)
         polished_weights = polished(problem, TreeWeights(tuple(tuple(x) for x, _ in factors), integer_factors))
         factors = [(list(x), k) for x, (_, k) in zip(polished_weights.x, factors, strict=True)]
@@ -177,6 +176,7 @@ def rescaled(strategy: TreeStrategy, factor: float, *, up: bool) -> TreeStrategy
         shift = max(MIN_EXPONENT - math.frexp(smallest)[1], 0) if smallest > 0 else 0
         scales = {level: np.ldexp(s, shift) for level, s in scales.items()}
         good = all(((s > 0) & (s <= MAX_SCALE)).all() for s in scales.values())
+        # The multiple is a 64-bit integer.
         if not good or shift + g.multiple.bit_length() > 61:
             raise out_of_reach()
         groups.append(replace(g, multiple=g.multiple << shift, scales=scales))
@@ -233,6 +233,7 @@ class PlaceEstimation(TreeEstimation):
             order = self.strategy.orders[level]
             n = len(order) * self.strategy.rows(g)
             y = np.empty((len(order), self.strategy.rows(g)))
+            # The answers come by class of places.
             y[order] = answers[number][start : start + n].astype(np.float64).reshape(len(order), -1)
             theta = y.T.reshape(*(axis_rows(x) for x in sizes), -1) / g.multiple
             for axis, x in enumerate(sizes):

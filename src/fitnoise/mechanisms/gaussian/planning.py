@@ -334,6 +334,7 @@ def _in_sets(
         (same, cells) for cells in finder.initial_sets() for same in ways if same or len(cells) > 1
     ]
     for rounds in itertools.count(1):
+        # The plan takes the last solution, so the last round is solved to the goal.
         solver_gap = max(solver_gap, goal / 4) if rounds < SETS_ROUNDS else goal / 4
         sets = RecordSets(tuple(cells for _, cells in kinds), tuple(same for same, _ in kinds))
         form = Formulation(decomposition, terms, sets=sets)
@@ -343,6 +344,7 @@ def _in_sets(
                  for i, (_, c) in enumerate(kinds)]  # fmt: skip
         max_cost = largest = max(costs)
         pool: list[tuple[float, ValuedSet]] = []
+        # Where joint values are few, the second search covers all sets of different values.
         for way in (True,) if moving.few else ways:
             x = np.sum([x for f, x in products.items() if way or not f], axis=0)
             # Records of different values cost together only in sectors without free attributes, and each alone in all
@@ -354,6 +356,7 @@ def _in_sets(
             begin = [kinds[i] for i in np.argsort(costs)[: -STARTING_SETS - 1 : -1]]
             pool += moving.find_costliest(products, begin, SETS_ADDED_PER_ROUND)
         seen = set(kinds)
+        # A smaller excess is within the gap.
         new = [one for one in dict.fromkeys(k for v, k in pool if v > largest * (1 + goal / 4)) if one not in seen]
         max_cost = max(max_cost, *(value for value, _ in pool))
         if solver_gap <= goal / 4 and (not new or rounds == SETS_ROUNDS):
@@ -409,6 +412,7 @@ def _symmetrise(
             rows = f @ g.basis
             covariances = np.linalg.inv(rows.swapaxes(1, 2) @ rows).reshape(len(f), -1)
             sums = np.stack([np.bincount(kinds, x, minlength=3) for x in covariances])
+            # The mean over the exchanges has three values: on the diagonal, within a block and between blocks.
             mean = (sums / np.maximum(np.bincount(kinds, minlength=3), 1))[:, kinds].reshape(-1, n, n)
             factor = np.linalg.cholesky(np.linalg.inv(mean)).swapaxes(1, 2)
             factors.append(factor @ np.linalg.inv(g.basis.astype(np.float64)))
@@ -539,6 +543,7 @@ def _by_place(
     cells = np.sqrt(problem.relative / decomposition.variances)
     with one_thread():
         bound = trees.bound(problem, evidence)
+        # `trees.bound` mixes the kinds itself, so it must see the problem before.
         problem = problem.mixed(evidence.kinds)
         independent = TreeWeights.independent(problem, cells)
         start = independent if weights is None else TreeWeights.equal_within_levels(weights, problem)
@@ -712,6 +717,7 @@ def ideal(
         solution = solver.solve(
             form.problem if halves is None else halves.problem,
             start=before if halves is None or before is None else halves.fold(before),
+            # Rounding to integers may take the other half.
             gap=goal / 2,
             max_iterations=max_iterations,
             progress=progress,
@@ -817,6 +823,7 @@ def scale_noise(
         error = traded(terms, achieved)
         if error > 0:
             cost = float(_claimed_cost(publication, strategy))
+            # cost/t + t · error is least at this t.
             stretch = min(stretch, (cost / error) ** 0.5)
         # The root is rounded, and every target is to hold as computed.
         return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)

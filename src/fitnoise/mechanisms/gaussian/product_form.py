@@ -143,6 +143,7 @@ def _looser(workload: Workload, decomposition: Decomposition) -> dict[int, tuple
             if isinstance(table.target.number, ByAttribute):
                 targets = table.variances(workload.domain, workload.confidence)
                 axis = table.attributes.index(table.target.number.attribute)
+                # Targets vary along one attribute only, so one line of them has all their values.
                 axis_targets = targets[tuple(slice(None) if i == axis else 0 for i in range(targets.ndim))]
                 out[number] = int(places[axis]), axis_targets / axis_targets.min()
     return out
@@ -172,6 +173,7 @@ class FactorInverse:
             SingularStrategy: The integers cannot be inverted.
         """
         first_values = np.unique(merged, return_index=True)[1]
+        # Large integers next to the row of ones would alone give a large condition number.
         distinct_rows = rows[:, first_values] / np.abs(rows).max()
         square = distinct_rows if always else np.vstack([np.ones(len(first_values)), distinct_rows])
         if square.shape[0] != square.shape[1] or not np.linalg.cond(square) < CONDITION:
@@ -299,6 +301,7 @@ class ProductEstimation:
             for axis, a in enumerate(attributes):
                 if a not in self.inverses:
                     n = self.strategy.sizes[a]
+                    # H⁺(H⁺)ᵀ is the centring divided by g_a.
                     x = (x - x.mean(axis=axis, keepdims=True)) / (2 if n == 2 else n * n)
             for axis, sharp in factors:
                 x = np.moveaxis(np.tensordot(sharp, x, (0, axis)), 0, axis)
@@ -350,6 +353,7 @@ class ProductEstimation:
             )
         total = np.zeros([len(f) for _, f in parts])
         for mask in masks:
+            # The axes of the noise follow the attributes, and those of the table its own order.
             order = sorted(mask, key=lambda i: axes[i])
             x = self.noise[self._attribute_set(axes, mask)]
             for axis, i in enumerate(order):
@@ -371,6 +375,7 @@ class ProductEstimation:
             if attributes in self.noise:
                 noise = self.noise[attributes]
                 rest = [axes[a].weight for axes in (mine, theirs) for a in axes if a not in attributes]
+                # Along an axis of equal noise, the sum over the rows is the product of the two numbers' rows.
                 fine = [a for a, n in zip(attributes, noise.shape, strict=True) if n > 1]
                 uniform_products = [common[a] for a in attributes if a not in fine]
                 pairs = self._varying(noise.reshape([n for n in noise.shape if n > 1]), fine, mine, theirs, len(total))
@@ -460,6 +465,7 @@ class ProductEstimation:
                 tops.setdefault(tuple(id(self.inverses.get(a)) for a in row), []).append(t)
             for here in tops.values():
                 row = f.axes[here[0]].tolist()
+                # Variances rise with v and f² of each axis, so a row that another exceeds in both is never the worst.
                 parts = [select(*self._relative(a, v)) for a, (_, v) in zip(row, f.slots, strict=True)]
                 masks = [m for m in f.masks if self._attribute_set(row, m) in self.noise]
                 keys = [[self._attribute_set(axes, m) for m in masks] for axes in f.axes[here].tolist()]
@@ -480,6 +486,8 @@ def rounded(
         PlanError: A scale is outside the range of the exact sampler.
     """
     factors: list[Factor] = [Factor(None)] * len(decomposition.sizes)
+    # The factor by which the integers exceed the rows of the real strategy, and with them the noise; √g_a for a
+    # centring.
     gains = [np.ones(1)] * len(decomposition.sizes)
     for i, (kind, w) in enumerate(zip(problem.kinds, strategy.w, strict=True)):
         n = kind.size
@@ -740,6 +748,7 @@ def _max_pair_distance(grams: Sequence[Floats]) -> float:
     for x in grams:
         g = np.diag(x)
         pairs.append((np.broadcast_to(g, x.shape).ravel(), np.repeat(g, len(g)), x.ravel()))
+    # The searches start from the pair that differs most on every axis, and from pairs that differ on one axis only.
     distant = [int(np.argmax(one + other - 2 * both)) for one, other, both in pairs]
     equal = [int(np.argmax(np.where(one + other == 2 * both, both, -1))) for one, other, both in pairs]
     starts = [[*equal[:i], distant[i], *equal[i + 1 :]] for i in range(len(pairs))]

@@ -28,7 +28,10 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: boo
     Under replace-one neighbours pairs have costs, so cells have none. If records of one unit keep to a pattern, no
     single cell determines the cost of several records, and the text is left out.
 
-    `for_people`: True to include the text.
+    prices: Δ² of a record in each cell.
+    slack: The amount by which each of them is below the largest.
+    unit: The protected unit, with its neighbours.
+    for_people: True to include the text.
     equal_cost: The statement for a profile in which all cells have the same cost.
     """
     title = Message("report.section.profile")

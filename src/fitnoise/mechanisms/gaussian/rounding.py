@@ -60,6 +60,7 @@ def round_strategy(
         k = len(group.basis)
         weight = np.sqrt(group.volume / gains(group.sizes))
         if k == 1:
+            # The noise scale alone has the precision, and nothing is rounded.
             mixing = np.ones((len(group), 1, 1), dtype=np.int64)
             scales = 1 / (weight * np.abs(f[:, 0, 0]))
         else:

@@ -60,4 +60,5 @@ def separate_periods_rho(part: TablePart) -> float | None:
         period = period * n + index if a in capped else period
     with one_thread():
         solution = solver.solve(Formulation(d, terms, sets=all_sets).by_period(period.ravel()), gap=SOLVER_GAP)
+    # The lower bound, so that the saving is not overstated.
     return solution.lower / 2

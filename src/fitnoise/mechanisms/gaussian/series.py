@@ -55,6 +55,7 @@ def _refuse_relative(publication: Publication, basis: NDArray[np.int64], period_
     """Raise PlanError unless the rows that span a basis determine each period separately."""
     periods = int(period_of_cell.max()) + 1
     blocks = np.concatenate([basis[:, period_of_cell == t] for t in range(periods)])
+    # Rows that determine each period span one copy of a single period's space for each of them.
     if len(basis) < periods * len(integer_basis(blocks)):
         raise PlanError(
             "period-not-determined",
@@ -75,6 +76,7 @@ def _own_rows(
     Otherwise the new rows are added to `known_rows`. Sectors that differ only by tables without rows in the first
     periods then form one group in these periods.
     """
+    # All periods have the same space (`_refuse_relative`), so the first stands for all.
     new_rows = integer_basis(basis[:, period_of_cell == 0])
     for rows in known_rows:
         if rows.shape == new_rows.shape and len(integer_basis(np.concatenate([rows, new_rows]))) == len(new_rows):
@@ -114,6 +116,7 @@ def refuse_out_of_time(part: TablePart) -> None:
         )
     period_of_cell = _period_of_cells(part.strategy.structure, str(part.publication.series))
     for g in part.strategy.groups:
+        # With rows in order of time, a lower triangle uses no later period.
         if (np.diff(last_periods(g.basis, period_of_cell)) < 0).any() or np.triu(g.mixing != 0, 1).any():
             raise PlanError(
                 "series-out-of-order",
@@ -200,6 +203,7 @@ def past(full_part: TablePart, publication: Publication, periods: int) -> TableP
     for needed in decompose(publication.workload, separate=publication.structured_attributes).groups:
         sectors = [sector_index[tuple(x)] for x in needed.attributes.tolist()]
         g = full_part.strategy.groups[sectors[0][0]]
+        # Rows are in order of time, so those of the periods so far come first.
         k = int((last_periods(g.basis, period_of_cell) < periods).sum())
         pieces = [(full_part.strategy.groups[a], i) for a, i in sectors]
         if not all(np.array_equal(x.basis[:k], g.basis[:k]) for x, _ in pieces):

@@ -56,6 +56,7 @@ def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, Admis
     indices = dict(zip(d.structured, np.indices(d.shape).reshape(len(d.shape), -1), strict=True))
     compatible = np.ones((d.cells, d.cells), dtype=bool)
     for names in sharp or [caps[0][0]]:
+        # Records of one unit in different cells differ in some attribute of each such cap.
         compatible &= np.any([indices[a][:, None] != indices[a] for a in names], axis=0)
     for a, min_distance in adjacency.pattern.separation:
         compatible &= abs(indices[a][:, None] - indices[a]) >= min_distance if a in indices else True
