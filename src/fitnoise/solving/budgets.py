@@ -31,6 +31,7 @@ def best(problem: LevelProblem, d: Decomposition) -> Floats:
     tree, cells = problem.tree, np.sqrt(problem.relative / d.variances)
 
     def smoothed(y: Floats, norm: float) -> tuple[float, Floats]:
+        # A common factor changes nothing, and this one keeps exp within doubles.
         w = np.exp(y - y.max())
         counts = [len(tree.counts[level]) for level in problem.level]
         values, moves = [np.zeros(n) for n in counts], [np.zeros((len(w), n)) for n in counts]

@@ -169,6 +169,7 @@ def agreement(values: Indices, free: Free) -> Floats:
     """Return χ of every two records, (m, m), in a sector with the attributes `free`, from their values, (m, f)."""
     out = np.ones((len(values), len(values)))
     for a, n in free:
+        # Records always agree in an attribute of one value.
         out *= np.where(values[:, None, a] == values[:, a], 1.0, -1 / max(n - 1, 1))
     return out
 
@@ -419,6 +420,7 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Objecti
     d = decomposition
     check_evidence(d, evidence, terms)
     with np.errstate(over="ignore"):
+        # Overflow is reported below, as a bound that is not finite.
         p, w = _weights(d, evidence, terms)
     if not (np.isfinite(p).all() and np.isfinite(w).all()):
         raise _bound_not_finite()
@@ -537,6 +539,7 @@ def _nu(
             for i, (attributes, sizes) in enumerate(zip(group.attributes, group.sizes, strict=True)):
                 chi = pairs.chi(tuple(attributes.tolist()), tuple(sizes.tolist()))
                 weights = [(queries, u[i]) for queries, u in stacked]
+                # Sectors with equal χ and equal weights of rows have equal norms.
                 key = chi.tobytes(), b"".join(u.tobytes() for _, u in weights)
                 if key not in norm_by_key:
                     moment = pairs.moment(p, chi, d.cells)

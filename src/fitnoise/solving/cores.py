@@ -133,6 +133,7 @@ def classes(x: ProductProblem, weights: DualWeights) -> list[tuple[frozenset[int
     """Return sets H of attributes, each with the number of sets that it stands for."""
     sets = {frozenset(row[i] for i in m) for f in x.families for row in f.axes.tolist() for m in f.masks}
     is_uniform = all(np.ptp(theta) <= 1e-12 * theta.max() for theta in weights.theta)
+    # Only then do sets of the same kinds have equal norms.
     if not (is_uniform and x.symmetric):
         return [(h, 1) for h in sorted(sets, key=sorted)]
     members_by_kinds: dict[tuple[int, ...], list[frozenset[int]]] = {}
@@ -289,6 +290,7 @@ class _Cores:
             return value, DualWeights(p, weights.q, weights.theta)
         theta = marginals.theta
         if len(all_classes) and x.symmetric:
+            # Equal weights within a family let one set stand for all of its kinds.
             theta = [np.full(len(shares), shares.mean()) for shares in theta]
         total = sum(float(shares.sum()) for shares in theta)
         return value, DualWeights(p, q, [np.maximum(shares / total, 1e-12) for shares in theta])
@@ -324,6 +326,7 @@ class _Cores:
             for j, (_, i, s) in enumerate(rest):
                 core = self.parts[i][s].core
                 out.rows[i][s] += scale * core @ _contracted(corner, squares, j) @ core.T
+        # Count every attribute at its first column, and then take off the parts in other columns.
         trace = float(np.trace(absolute))
         for k, kind in enumerate(x.kinds):
             here = [a for a in kind.axes if a not in high]

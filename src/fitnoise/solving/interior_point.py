@@ -99,6 +99,7 @@ class InteriorPointSearch:
         p = p / p.sum()
         evaluation = attempt(problem, np.concatenate([p, q]))
         if evaluation is not None:
+            # Costs and variances change with the roots of q, so the best scale of q is known.
             q = q * problem.natural(q, evaluation.value)[0]
             evaluation = attempt(problem, np.concatenate([p, q]))
         if evaluation is None:

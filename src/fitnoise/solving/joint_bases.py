@@ -252,6 +252,7 @@ class _AscentSearch:
         for k, kind in enumerate(self.x.kinds):
             if not kind.is_exchangeable:
                 grown = self.p[k] * (self._weight(k) @ self.cells[k])
+                # A weight of 0 would stay 0.
                 floored = np.maximum(grown / grown.sum(), 1e-9)
                 self.p[k] = floored / floored.sum()
         if self.x.shares is None:

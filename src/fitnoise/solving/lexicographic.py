@@ -411,6 +411,7 @@ def _reduce_sector(s: _Sector, y: Floats, z: Floats, stretch: float) -> None:
     if r == 0:
         return
     free, against = sl.svd(z)[2][r:].T, sl.svd(y)[2][r:].T
+    # K₂ with KᵀK₂ = I, as the statement needs.
     against = against @ np.linalg.inv(free.T @ against)
     columns, lifts = against.T @ s.columns, s.lifts @ free
     grown = np.linalg.norm(against, 2)

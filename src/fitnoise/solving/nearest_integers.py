@@ -97,6 +97,7 @@ def adjacent(values: Floats, sums: SumConstraints, seconds: float) -> Integers |
         integers = None if coarse is None else _rounded(values, _fine(common, coarse, limits), until)
         if integers is not None:
             return integers
+    # The rounded common sums may leave a table without integers that all numbers together still have.
     return _rounded(values, [(sums.zero, 0.0, 0.0), *limits], until)
 
 
@@ -130,6 +131,7 @@ def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, secon
     if problem is None:
         return None
     coarse = _rounded(*_coarse(values, common), until)
+    # Only where rounding in steps fails does `adjacent` solve one program for all numbers.
     if coarse is not None and _rounded(values, _fine(common, coarse, limits), until) is not None:
         return problem
     return _check(values, all_limits, stated, until)

@@ -780,6 +780,7 @@ def _descend(objective: _StrategyObjective, start: Floats, iterations: int, cloc
         nonlocal best, best_sums
         sums = x.reshape(shape)
         slopes, gradient = objective.value_and_gradient(_StrategyPoint(sums))
+        # The smoothed value can fall while the true one rises, so the best by the true one is kept.
         if slopes.objective < best:
             best, best_sums = slopes.objective, sums.copy()
         return slopes.value, gradient.ravel()

@@ -151,6 +151,7 @@ class PairKinds:
         cell_weights = np.zeros(self.cells) if not self.has_single_records else p[-self.cells :].copy()
         for ends in (first_cells, second_cells):
             cell_weights += np.bincount(ends, pair_weights, minlength=self.cells)
+        # Each unordered pair is one entry of the upper triangle; the transpose adds the other order.
         upper = np.zeros((len(chi), self.cells, self.cells))
         upper.reshape(len(chi), -1)[:, self._flat] = chi @ by_pattern
         out = np.zeros_like(upper)
@@ -372,6 +373,7 @@ class _Heavy:
         if s.shape[1] < k:  # fewer queries or cells than dimensions: Σ has no inverse, or no finite size
             raise np.linalg.LinAlgError
         u, s, vt = u[:, :, :k], s[:, :k], vt[:, :k]
+        # A singular value of 0 would divide by 0.
         root = xp.sqrt(xp.maximum(s, s[:, :1] * 1e-300))[:, :, None]
         z, y = (_turned(u) @ rn) / root, (vt @ rc if root_p is None else vt * root_p) / root
         return _Curved(self, s, z, y)
@@ -627,6 +629,7 @@ class Linearisation:
             cells += np.bincount(s.group, e / self.sigma**2, minlength=len(s.columns)) @ s.columns**2
             numbers += s.shares.power(2).T @ (e * self.sigma**2)
         out = problem.gather_squares(cells, numbers)
+        # The preconditioner divides by these numbers.
         return np.asarray(np.maximum(out, 1e-12 * out.max()))
 
     def among_patterns(self) -> Floats | None:
@@ -732,6 +735,7 @@ class Problem:
             c.numbers(out, factor, e)
             if key:
                 form = c.form(factor, e)
+                # The matrices of blocks with equal sources add up, so that their rows are visited once.
                 forms[key] = block, form + forms[key][1] if key in forms else form
         for block, form in forms.values():
             for source, values in block.forms(form):

@@ -171,7 +171,7 @@ class ProductProblem:
             d: The decomposition, whose targets are those of the tightest row of every table.
             weights: ω of every table, if the target is the sum of all variances.
             looser: For targets that vary along an attribute, by table: the place of its axis among the table's axes.
-                Then the multiples of the rows along it, (m,), as in :attr:`looser`.
+                Then the multiples of the rows along it, (m,), as in `looser` of the class.
             replaced: True if records are replaced, so that their number is public.
 
         Raises:
@@ -469,6 +469,7 @@ class ProductSearch:
             sets_by_table = [[tuple(sorted(row[i] for i in m)) for m in masks] for row in f.axes.tolist()]
             sectors = np.array([[self.ids.setdefault(t, len(self.ids)) for t in row] for row in sets_by_table])
             inside = np.array([[i in m for i in range(len(f.slots))] for m in masks]).reshape(len(masks), -1)
+            # On one axis, a mixture of products is a product.
             copies = mixed if len(q) and len(f.slots) > 1 else 1
             for j in range(copies):
                 tilted = {s: _tilted(v, j, i, copies) for i, (s, v) in enumerate(sorted(q.items()))}

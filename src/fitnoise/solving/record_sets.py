@@ -43,6 +43,7 @@ def sets_of(compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS)
         max_size: The largest number of places in a set, at least 1.
         limit: The largest number of sets, at least 0.
     """
+    # Places are added in increasing order, so that each set is built once.
     later = np.triu(compatible, 1)
     if len(later) > min(limit, MAX_PLACES):
         return None
@@ -101,6 +102,7 @@ def _largest(sums: Integers) -> int:
     for d in range(len(rest) - 1):
         rest[d + 1] += rest[d] >> DIGIT
         rest[d] &= 2**DIGIT - 1
+    # With all digits but the highest within range, integers compare digit by digit from the highest.
     for d in reversed(range(len(rest))):
         value = (value << DIGIT) + int(rest[d].max())
         rest = rest[:, rest[d] == rest[d].max()]

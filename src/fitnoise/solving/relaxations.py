@@ -115,6 +115,7 @@ def bounds(x: Exact, compatible: NDArray[np.bool_], max_size: int) -> list[tuple
     diagonal = x.diagonal()
     # No set has two incompatible places, so their entries may have any value. Low ones keep the bound low.
     x = np.where(compatible | np.eye(n, dtype=bool), x, -(diagonal[:, None] + diagonal))
+    # Small costs are scaled up, because L is rounded to integers.
     shift = int(abs(x).max()).bit_length() - BITS
     # Fewer digits, rounded up, so that the result stays a bound.
     scaled = -(-x >> shift) if shift > 0 else x << -shift

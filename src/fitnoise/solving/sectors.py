@@ -570,6 +570,7 @@ class _TableGrouper:
             axes[:, : len(varying)] = position[here][:, varying]
             axes[:, len(varying) :] = other_axes
             rows: Array = targets[here]
+            # From the last axis back, so that the places of the others do not move.
             for j, a in reversed(list(enumerate(template.attributes))):
                 if self.axes[a]:
                     rows = _min_along(rows, [1 + j])
@@ -577,6 +578,7 @@ class _TableGrouper:
             rows = rows.transpose([0, *(1 + row_names.index(a) for a in inner if a in row_names)])
             widths = [domain[a].size if a in unlike else len(template.view(a).labels(domain[a])) for a in inner]
             rows = rows.reshape(-1, *(1 if a in unlike else n for a, n in zip(inner, widths, strict=True)))
+            # Attributes that differ from table to table have one target for all their values.
             rows = np.broadcast_to(rows, (len(here), *widths)).reshape(len(here), -1)
             order = self._order(names, outer, inner)
             self._add(start + here, axes, rows, self._structured_queries(template, inner), tuple(widths), order)
@@ -623,10 +625,14 @@ def _moments(factors: Sequence[op.Operator], steps: Sequence[tuple[int, ...]]) -
     """
     out = np.ones((1, 1), dtype=object)
     for factor, pieces in zip(factors, steps, strict=True):
+        # A factor of a row does not matter, because each row is scaled to integers.
         unscaled = factor.unscaled if isinstance(factor, (op.Scaled, op.Averages)) else factor
         queries = rules.dense(unscaled).astype(object)
         if pieces:
             knots, further = np.split(queries * math.lcm(*pieces), [len(pieces) + 1], axis=1)
+            # A query is a/2 times (1, …, 1) plus Σ b_s/2 times the row of knot s, with a the sum of its first and last
+            # entry and b_s its rise at s over K_s. Everything is doubled, and the common multiple makes each rise
+            # divisible.
             rises = np.diff(knots, axis=1) // np.array(pieces, dtype=object)
             queries = np.concatenate([knots[:, :1] + knots[:, -1:], rises, 2 * further], axis=1)
         out = np.kron(out, queries)
@@ -748,6 +754,7 @@ def _sectors(
     for i, begin in enumerate(names.tolist()):
         keys = np.flatnonzero(touched[:, begin]).tolist()
         stated = None if bases is None else np.ascontiguousarray(bases[i])
+        # Sectors that the same queries reach have one basis.
         tag = bytes(touched[:, begin]) + (b"" if stated is None else stated.tobytes())
         if tag not in chosen:
             if stated is not None:

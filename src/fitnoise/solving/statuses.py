@@ -76,6 +76,7 @@ def _is_sentence(x: Any) -> bool:
     if text is None or not x["id"].startswith("report.status."):
         return False
     numbers = {key: n for key, n in x.items() if key != "id"}
+    # A NaN fails the comparison too.
     has_numbers = all(isinstance(n, int | float) and abs(n) <= MAX_STATUS_NUMBER for n in numbers.values())
     return has_numbers and numbers.keys() == set(re.findall(r"\{(\w+)\}", text))
 

@@ -306,6 +306,7 @@ class LevelProblem:
             for i in np.flatnonzero(~(axes[group.attributes] > 0).any(axis=1)).tolist():
                 tables, outside = _reaching(d, group, i), tuple(group.attributes[i].tolist())
                 costs = np.ones(1) if differing is None else _neighbour_factors(d, outside, differing)
+                # Sectors that the same tables reach, at equal costs of neighbours, have the same best weights.
                 key = tables.tobytes(), costs.tobytes(), replaced and not outside
                 home = homes[outside] = index_by_key.setdefault(key, len(sectors))
                 if home == len(sectors):
@@ -499,6 +500,7 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
     weights on the tree, with the weights of leaves increased by t/p.
     """
     tree, counts, problem = problem.tree, problem.tree.counts, problem.mixed(evidence.kinds)
+    # The evidence has the sum of each class, and the formulas need the weight of one leaf.
     p = evidence.cells / evidence.cells.sum() / counts[-1]
     shares = problem.split(evidence.numbers / evidence.numbers.sum())
     mass = [p]
@@ -614,6 +616,7 @@ def solve(problem: LevelProblem) -> list[Floats]:
     1.
     """
     tree = problem.tree
+    # Tables of one level in the same sectors have equal variances, so only the tightest target of each place counts.
     targets: dict[tuple[int, bytes], tuple[Floats, list[int]]] = {}
     sectors_by_table: list[list[int]] = [[] for _ in problem.level]
     for c, sector in enumerate(problem.sectors):

@@ -75,6 +75,7 @@ class LevelInformation:
             each = slope[0] / r[level]
             mean = tree.up(part * each, level) / c
             variation = part * (each - tree.down(mean, level)) ** 2
+            # 1_g − f_g u_g = Σ_h (1_h − f_h u_h) + (f_h − f_g r_h) u_h, and these terms are uncorrelated.
             rest.insert(0, tree.up(rest[0] + variation, level))
             much = 1 + x[level - 1] * c
             if not (much > 0).all():  # rounding alone can do this
@@ -290,6 +291,7 @@ def solve(
     errors = AchievedErrors.from_weights(problem, start)
     best = start.scaled(errors.worst), errors.cost
     lowest = min(float(a[a > 0].min()) for x in start.x for a in x if (a > 0).any())
+    # The fixed point multiplies x, so that a weight of 0 would stay 0.
     begun = TreeWeights(tuple(tuple(np.maximum(a, 1e-3 * lowest) for a in x) for x in start.x), start.r)
     enough = bound * (1 + gap)
     current, cost = _balanced(problem, evidence, begun, steps, enough)
@@ -376,6 +378,7 @@ def _smoothed(
     by_x, by_r = [], []
     mass = [p]
     for level in range(len(counts) - 1, 0, -1):
+        # Here p is that of a complete class, so classes are summed without their copies.
         mass.insert(0, np.add.reduceat(mass[0], np.flatnonzero(np.diff(tree.above[level - 1], prepend=-1))))
     for sector, information in zip(problem.sectors, errors.information, strict=True):
         deep, n = sector.deep, counts[: sector.deep + 1]
