@@ -1300,6 +1300,8 @@ def test_clickhouse_is_known_by_the_package_of_its_makers():
     """Columns as clickhouse-connect 1.12 reports them to SQLAlchemy; only types that are texts there are texts."""
     d = databases._dialect("clickhousedb")
     assert d is databases._dialect("clickhouse") is DIALECTS["clickhouse"]
+    assert databases.is_database("clickhousedb://user@host/db")
+    assert not databases.is_database("otherdb://user@host/db")
     kinds = {"String": ColumnKind.TEXT, "UUID": None, "Enum8": None}
     types = {name: type(name, (sa.types.UserDefinedType,), {})() for name in kinds}
     assert {name: databases._kind(d, x)[0] for name, x in types.items()} == kinds

@@ -91,6 +91,7 @@ class Database:
         connection = self.engine.connect()
         try:
             if self.dialect.isolation is not None:
+                # The count, and the statement about dropped records after it, see one state of the table.
                 connection = connection.execution_options(isolation_level=self.dialect.isolation)
             if self.shared and self.dialect.session:
                 connection.detach()  # no one else gets it afterwards
@@ -110,7 +111,7 @@ class DatabaseSession(Columns):
     kinds: The kind and the schema's name of each type; the kind is `None` for another type.
     relation: The table, in SQL.
     pages: The approximate number of pages, where the table can be read in pieces.
-    location: Its schema and its name.
+    location: The schema of the table (`None` if the engine has none) and its name.
     """
 
     connection: sa.Connection
@@ -183,6 +184,7 @@ class DatabaseSession(Columns):
 
     def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Run a statement without changes; yield its rows, some thousands at a time."""
+        # Without parameters, a percent sign or colon in a name stays what it is.
         options = {"no_parameters": True, "stream_results": not self.dialect.at_once}
         with contextlib.ExitStack() as stack:
 
@@ -202,7 +204,11 @@ class DatabaseSession(Columns):
 
 
 def is_database(data: Any) -> bool:
-    """Return True if data are in a database, rather than in a file or in memory."""
+    """Return True if data are in a database: an address, an SQLite file, or an object of SQLAlchemy.
+
+    Raises:
+        DataError: A file cannot be opened to see if it is of SQLite.
+    """
     if isinstance(data, (str, PathLike)):
         path = Path(data)
         return _is_address(data) or quietly(partial(_is_sqlite, path), not_opened(path))
@@ -214,7 +220,8 @@ def database(data: Any) -> Database:
 
     Raises:
         DataError: There is no such variable or file.
-        DataError: The URL is invalid or holds a password.
+        DataError: The URL is invalid, or an address that is no variable holds a password or another secret.
+        DataError: The database is of an unknown kind, or the data are another object of SQLAlchemy.
         DataError: The package that connects to such a database is not installed.
     """
     try:
@@ -251,12 +258,15 @@ def database(data: Any) -> Database:
 
 
 def _is_address(data: Any) -> bool:
-    """Return True if it is an address for fitnoise, and not a file.
+    """Return True if data are the address of a database that fitnoise knows: `env:NAME` or a URL of one of its engines.
 
     Other texts with :// are refused where files are.
     """
-    match = _URL.match(data) if isinstance(data, str) else None
-    return isinstance(data, str) and (data.startswith(ENVIRONMENT) or (match is not None and match[1] in DIALECTS))
+    if not isinstance(data, str):
+        return False
+    engines = {name for d in DIALECTS.values() for name in (d.name, *d.also)}
+    match = _URL.match(data)
+    return data.startswith(ENVIRONMENT) or (match is not None and match[1] in engines)
 
 
 def _is_sqlite(path: Path) -> bool:
@@ -268,7 +278,7 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _url(address: str) -> sa.URL:
-    """Return the URL at an address; no error quotes its parts."""
+    """Return the URL that an address is, or that its variable holds; the DataError for another quotes no part of it."""
     import sqlalchemy as sa
 
     is_variable = address.startswith(ENVIRONMENT)
@@ -333,12 +343,13 @@ def _engine(url: sa.URL, d: Dialect) -> sa.Engine:
 
     missing = "its driver"
     try:
+        # A pool would keep connections open, with their session settings, after the count.
         return sa.create_engine(url, poolclass=sa.NullPool, hide_parameters=True)
     except ImportError as error:
         missing = f"the package {error.name!r}"
     except sa.exc.NoSuchModuleError:
         missing = f"the package that connects SQLAlchemy with {d.label}, or the driver that the URL names"
-    except Exception:  # what is wrong with a URL may quote it
+    except Exception:  # its message may quote the URL
         missing = ""
     if missing:
         raise DataError(
@@ -358,7 +369,7 @@ def _engine(url: sa.URL, d: Dialect) -> sa.Engine:
 
 
 def _file(path: Path) -> Database:
-    """Return the database of an SQLite file, which is neither made nor changed."""
+    """Return the database of an SQLite file, opened for reading only; raise DataError without such a file."""
     import sqlalchemy as sa
 
     if not path.is_file():
@@ -379,15 +390,21 @@ def _file(path: Path) -> Database:
 
 
 def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str]:
-    """Return the schema and the name of a table, which may be written with a dot between them."""
+    """Return the schema and the name of a table, which may be written with a dot between them.
+
+    Raises:
+        DataError: There is no such table, or `table` is `None`.
+    """
     default = inspector.default_schema_name
     tables = inspector.get_table_names(schema=default)
     if table is not None:
+        # Names may hold dots themselves: the complete text as a name comes first, then each dot as the separator.
         dots = [i for i, c in enumerate(table) if c == "."]
         schemas = set(inspector.get_schema_names()) if dots else set()
         candidates = [(default, table), *((table[:i], table[i + 1 :]) for i in dots if table[:i] in schemas)]
         for schema, name in candidates:
             there = tables if schema == default else inspector.get_table_names(schema=schema)
+            # Case makes no difference if only one table fits.
             matches = [t for t in there if t.casefold() == name.casefold()]
             if name in there or len(matches) == 1:
                 return schema, name if name in there else matches[0]
@@ -423,13 +440,14 @@ def _kind(d: Dialect, column: Any) -> tuple[ColumnKind | None, str]:
     """Return the kind of a column's type, and the type's name."""
     import sqlalchemy as sa
 
+    # A subclass comes before its class: Float is a Numeric, and CHAR a String.
     kinds: list[tuple[Any, ColumnKind]] = [
         (sa.Boolean, ColumnKind.TRUTH), (sa.Float, ColumnKind.DOUBLE), (sa.Numeric, ColumnKind.DECIMAL),
         (sa.Integer, ColumnKind.INTEGER),
         (sa.CHAR, ColumnKind.FIXED), (sa.NCHAR, ColumnKind.FIXED), ((sa.String, sa.Uuid), ColumnKind.TEXT),
     ]  # fmt: skip
     column_kind = next((kind for types, kind in kinds if isinstance(column, types)), None)
-    if column_kind is ColumnKind.INTEGER and getattr(column, "display_width", None) == 1:  # so MySQL calls its booleans
+    if column_kind is ColumnKind.INTEGER and getattr(column, "display_width", None) == 1:  # MySQL's BOOL is TINYINT(1)
         column_kind = ColumnKind.TRUTH
     zoned = getattr(column, "timezone", False) or getattr(column, "local_timezone", False)
     if isinstance(column, sa.DateTime) and type(column).__name__ in d.stamps and not zoned:
