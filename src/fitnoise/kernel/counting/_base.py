@@ -19,8 +19,10 @@ from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound
 
 Margin = tuple[str, ...]
+"""The names of attributes, in the order of the axes of their table."""
 
 Margins = dict[Margin, NDArray[Any]]
+"""The counts over each set of attributes, an array with an axis for each attribute."""
 
 Progress = Callable[[float], None]
 """A function that receives the counted fraction, from 0 to 1, rising.
@@ -84,6 +86,7 @@ class Lost:
             drop: True to drop OUTSIDE, as DROPPED is.
         """
         lost = (DROPPED, OUTSIDE) if drop else (DROPPED,)
+        # Cells of an unsigned type cannot be below 0, so they need no pass over the records.
         signed = {a: c for a, c in cells.items() if c.dtype.kind == "i" and records and c.min() < 0}
         out = {a: np.logical_or.reduce([c == x for x in lost]) for a, c in signed.items()}
         any_lost = np.logical_or.reduce([*out.values()]) if out else np.zeros(0, dtype=np.bool_)
@@ -143,7 +146,10 @@ class Counter(abc.ABC):
 
     @property
     def fingerprint(self) -> str | None:
-        """The digest of the only counts it has (:func:`fitnoise.kernel.measure.sealed`); `None` if it has all."""
+        """The digest of the only counts that it can return (:func:`fitnoise.kernel.measure.sealed`), or `None`.
+
+        `None` means that it counts any margins.
+        """
         return None
 
     @property
@@ -203,7 +209,7 @@ class DeclaredCounter(Counter):
 
     @property
     def dropped(self) -> Dropped | None:
-        """The number that the last count found."""
+        """The records that the last count dropped; `None` before a count, or if none can be dropped."""
         return self._dropped
 
     @final
@@ -243,7 +249,8 @@ class ProgressFilter:
         self._reported = 0.0
 
     def __call__(self, fraction: float) -> None:
-        """Forward the fraction, as a rough figure: it neither falls nor reaches 1."""
+        """Forward the fraction, as a rough figure: the forwarded numbers neither fall nor reach 1."""
+        # Rounding or an estimate of the engine may give 1 before all is counted. Only `finish` forwards 1.
         fraction = min(fraction, 1 - self.STEP)
         if self._report_progress is not None and fraction >= self._reported + self.STEP:
             self._reported = fraction

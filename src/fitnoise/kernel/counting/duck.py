@@ -141,6 +141,7 @@ A join takes less time for more, but 5 MB and a copy of all columns. With a hund
 """
 
 _SINGLE = float(np.finfo(np.float32).max)
+"""The largest finite number of single precision."""
 
 _BATCH_BYTES = 2**24
 """The bytes of cells passed on at a time, as far as pieces of 2,048 records allow."""
@@ -174,7 +175,7 @@ def _state(path: Path) -> tuple[int, ...] | None:
 
 
 _Chunk = tuple[dict[str, NDArray[Any]], int, float]
-"""The cell of each record by attribute, below 0 where it has none; how many; how much has been read."""
+"""The cells of records by attribute, below 0 without a cell; their number; the fraction of all records read so far."""
 
 
 @final
@@ -353,6 +354,7 @@ class DuckCounter(DeclaredCounter):
                 fitting, types = _STAMPS | {"VARCHAR"} | (set() if timed else {"DATE"}), DATE_COLUMN_TEXT[timed]
             else:
                 fitting, types = _READABLE_TYPES[read_as(coding)]
+            # Numbers with a text code such as "NA" among them are a column of texts, from which the numbers are read.
             untyped[i] |= (
                 i not in derived and kind == "VARCHAR" and isinstance(coding, CodingWithMissing) and bool(coding.texts)
             )
@@ -373,6 +375,7 @@ class DuckCounter(DeclaredCounter):
             _read(f"people.k{i}", described[i], targets[i] if i < len(targets) else None, derived.get(i))
             for i in range(len(rows))
         ]
+        # Each type is tried before the first record is read. A look at the schema alone needs no trial.
         for i, kind in enumerate(kinds[: 0 if schema else len(codings)]):
             if kind not in _NOTHING:
                 type_name = "VARCHAR" if kind in _TEXTS else described[i]
@@ -396,6 +399,7 @@ class DuckCounter(DeclaredCounter):
             size = self._records.known_size(connection) if informed else None
             connection.execute(f"SET enable_progress_bar = {str(informed and size is None).lower()}")
             few = len(used) <= _MAX_ARRAY_COLUMNS
+            # With a bound the engine itself needs the cells, to put the records of a person in order.
             windows = self._windows(used, held) if few and self._bound is None else {}
             sql, names, codes = self._cells(used, relation, held, windows)
             if self._bound is not None:
@@ -403,6 +407,7 @@ class DuckCounter(DeclaredCounter):
                 outside = refused or not self._source.drops
                 sql = _bounded(sql, names, self._domain, self._bound, outside=outside)
                 names |= {ID_KEY: "person"} | ({SHARE_KEY: "share"} if self._bound.max_records is None else {})
+            # 2,048 records are the engine's unit, and a cell has four bytes in most columns.
             pieces = max(1, _BATCH_BYTES // (2048 * 4 * max(1, len(used))))
             rest: Generator[tuple[list[Column], int]]
             if few:
@@ -445,6 +450,7 @@ class DuckCounter(DeclaredCounter):
                 ranges = [(cell_of(i, part), cells) for part, cells in ranges_of(coding)]
                 j = used.index(group)  # only looked at where there are several, as all that is called by name is used
                 return _cell_by(cell_of(j, codings[j]), ranges) if len(ranges) > 1 else ranges[0][0]
+            # A join that several cells need is named once.
             cell, join = _cell(coding, i, csv=self._records.header, held=held[i])
             joins.setdefault(join)
             codes.update(_lists(coding, i, untyped=held[i] is _ColumnContents.UNTYPED))
@@ -488,6 +494,7 @@ def _bounded(records: str, columns: Mapping[str, str], domain: Domain, bound: Re
     """
     person = f"CAST(CASE WHEN {_IS_ID} THEN 0 ELSE -1 END AS SMALLINT) AS person"
     if bound.max_records is None:
+        # The division rounds down, so the records of a person add up to at most one record.
         weight = f"CAST({SHARES_PER_RECORD} // count(*) OVER (PARTITION BY inside, p) AS INTEGER) AS share"
         taken = "" if outside else " WHERE inside"
         selected = ", ".join(columns.values())
@@ -522,6 +529,7 @@ def _lined(
             coded, codings, columns, "inside, p", "inside", held, added="sum({x})", integer=integer, start=0
         )
         coded += " OR NOT inside"
+    # The text of the digest counts cells from 1 (`persons`), and the engine from 0.
     line = ", ".join(f"CAST({columns[a]} AS BIGINT) + 1, '/'" for a in domain)
     order = ", ".join([f"md5(encode(concat({line})) || p)", *(columns[a] for a in domain)])
     coded = f"SELECT *{further} FROM ({coded}) every"
@@ -551,7 +559,7 @@ def _read(column: str, described: str, kind: type[Code] | None, read: DateField 
 
 
 _Tried = tuple[str, _ColumnContents, bool, type[Code], DateField | None]
-"""A type of column as the engine calls it; what the column holds; whether it is of CSV; as what it is read, and how."""
+"""A tried column: the engine's name of its type, its contents, True for CSV, the type of its codes, its date part."""
 
 _RIGHT: set[_Tried] = set()
 """The types that this process tried and found right: the engine is a part of the process, and does not change."""
@@ -573,6 +581,7 @@ def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -
         rows = connection.execute(f"SELECT {cell} FROM ({column}) AS people {join} ORDER BY n", lists).fetchall()
         return [int(x) for (x,) in rows]
 
+    # A CSV file has no null: the engine returns an empty field as NULL.
     values = [("" if csv and x is None else x) if read is None else read.number(x) for _, x in trials]
     refuse_unless_coded(cells, "DuckDB", kind, values, read)
     _RIGHT.add(tried)
@@ -588,6 +597,7 @@ def _values_of_type(described: str, held: _ColumnContents) -> list[tuple[str | N
     elif decimal is not None:
         digits, places = int(decimal[1]), int(decimal[2])
         ends = [Decimal(f"{n}E-{places}") for n in (10**digits - 1, 1 - 10**digits, 1, -1)]
+        # A value with more decimal places than the type would be rounded by the cast, before the trial begins.
         exact = [x for x in known_values(ColumnKind.DECIMAL) if 10**places % x.as_integer_ratio()[1] == 0]
         values = [*(x for x in exact if abs(x) < 10 ** (digits - places)), *ends]
     elif kind in {"FLOAT", "DOUBLE"}:
@@ -610,6 +620,7 @@ def _dates_of_type(described: str, read: DateField) -> list[tuple[str | None, st
     kind = _kind(described)
     ends = {"DATE": None, "TIMESTAMP_S": "", "TIMESTAMP_MS": ".999", "TIMESTAMP": ".999999"}
     last = ends.get(kind, ".999999999")
+    # 64 bits of nanoseconds reach from 1677 to 2262.
     days = known_days(read, "1678-01-01", "2262-01-01") if kind == "TIMESTAMP_NS" else known_days(read)
     times = [""] if last is None else [" 00:00:00", f" 23:59:59{last}", " 12:59:59"]
     return [(None, None), *((day + time,) * 2 for day in days for time in times)]
@@ -618,7 +629,7 @@ def _dates_of_type(described: str, read: DateField) -> list[tuple[str | None, st
 def _derived(read: DateField, column: str, kind: str) -> str:
     """Return SQL for the part read off a column: NULL for absent values, infinite where there is no such number.
 
-    For a time, the day is that in which it lies. The engine itself would round nanoseconds to microseconds first.
+    For a time, the day is that in which it lies.
     """
     if kind in _NOTHING | {"VARCHAR"}:
         text = f"trim(CAST({column} AS VARCHAR), '{SPACES}')"
@@ -627,6 +638,7 @@ def _derived(read: DateField, column: str, kind: str) -> str:
     else:
         stamp = column if kind == "DATE" else f"try_cast({column} AS TIMESTAMP)"
         if kind == "TIMESTAMP_NS":
+            # The engine's own cast rounds to microseconds: the last nanosecond of a day would fall into the next day.
             below = f"CASE WHEN epoch_ns({column}) % 1000 < 0 THEN 1 ELSE 0 END"  # a division goes towards zero
             stamp = f"make_timestamp(epoch_ns({column}) // 1000 - {below})"
         day, absent, hour = f"try_cast({stamp} AS DATE)", f"{column} IS NULL", f"hour({stamp})"
@@ -652,7 +664,7 @@ def _kind(described: str) -> str:
 
 
 def _cell(coding: Coding, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
-    """Return SQL for the cell of column k{i}, below 0 without a cell, and for the join that it needs."""
+    """Return SQL for the cell of column k{i}, below 0 without a cell, and for its join; "" if it needs no join."""
     if not isinstance(coding, CodingWithMissing):
         return _value_cell(coding, i, csv=csv, held=held)
     column, kind = f"people.k{i}", read_as(coding)
@@ -662,6 +674,7 @@ def _cell(coding: Coding, i: int, *, csv: bool, held: _ColumnContents) -> tuple[
     lookups = []
     if coding.texts and (untyped or kind is str):
         read = f"coalesce({text}, '')" if csv and "" in coding.texts else text
+        # Codes are looked up before the values: a range would clip them.
         lookups.append((f"list_position($t{i}, encode({read}))", f"$u{i}"))
     if coding.numbers:
         lookups.append((f"list_position($n{i}, {x})", f"$m{i}"))
@@ -687,13 +700,14 @@ def _cell_by(column: str, ranges: Sequence[tuple[str, Sequence[int]]]) -> str:
 
 
 def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
-    """Return SQL for the cell of values without missing-value categories: −1 for other values."""
+    """Return SQL for the cell of values without missing-value categories, −1 for other values, and for its join."""
     column = f"people.k{i}"
     if isinstance(coding, Codes):
         code = _code(coding, column, csv=csv, held=held)
         if coding.shared is None and coding.size <= _MAX_CODES_IN_CASE:
             return f"coalesce(list_position($c{i}, {code}), 0) - 1", ""
         cells = f"range(len($c{i}))" if coding.shared is None else f"$s{i}"
+        # Codes differ from each other, so the join finds at most one for a record, and no record counts twice.
         listed = f"(SELECT unnest($c{i}) AS code, unnest({cells}) AS cell) AS l{i}"
         return f"coalesce(l{i}.cell, -1)", f"LEFT JOIN {listed} ON l{i}.code = {code}"
     x = _number(column, held)
@@ -707,6 +721,7 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _ColumnCo
         low, high, unit, start, stride = (_double(v) for v in coding.arithmetic)
         if coding.valid is not None:
             outside += f" OR {x} < {_double(coding.valid[0])} OR {x} > {_double(coding.valid[1])}"
+        # The operations of `Steps.cell`, in its order: doubles round equally everywhere only in equal steps.
         nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {start}) / {stride})"
         nearest = f"{nearest} + {_double(coding.cell_offset)}" if coding.uncut else nearest
         kind = "BIGINT" if coding.uncut else "INTEGER"
@@ -733,6 +748,7 @@ def _range(coding: Range, column: str, held: _ColumnContents) -> str:
     """Return SQL for the cell of a range: its ends are exact in doubles, so integers of 64 bits need no other rule."""
     below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
     if held is _ColumnContents.INTEGER:
+        # The difference is computed only inside the range, where it cannot overflow.
         n = f"CAST({column} AS BIGINT)"
         clipped = f" WHEN {n} < {coding.low} THEN {below} WHEN {n} > {coding.high} THEN {above}" if coding.clip else ""
         inside = f"WHEN {n} BETWEEN {coding.low} AND {coding.high} THEN CAST({n} - ({coding.low}) AS INTEGER)"

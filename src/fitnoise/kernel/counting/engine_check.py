@@ -52,6 +52,7 @@ _TEXTS: Final = (
     "\\x61", "%", "%s", "_", "{c}", ":a", "?", "--", "NULL", "null", "\t", "a\t", "a\n", "a\u00a0", "\u200b", "\uff41",
     "\U0001f600", "\u0130", "\u0131", "i", "I",
 )  # fmt: skip
+"""Texts that an engine may take for each other, or for a part of its own language."""
 
 _CODINGS: Final[Mapping[str, Coding]] = {
     "texts": Codes(
@@ -72,6 +73,7 @@ _CODINGS: Final[Mapping[str, Coding]] = {
     "below": Interval(high=2.0**53 + 2),
     "codes of few cells": Codes((5, 1, -3, 0), shared=(0, 1, 1, 0)),
 }
+"""The codings that are tried in every session."""
 
 _MISSING_CODINGS: Final[Mapping[str, Coding]] = {
     "words, and absent ones": CodingWithMissing(Codes(("a", "A", "á", "ss")), (("'",), ("01", "-3")), absent=4),
@@ -144,10 +146,10 @@ _LAST: Final = 9999
 """The largest number that is read off a date, except for the day itself."""
 
 _FIRST_DAY: Final = 20231230
-"""The first day that is read itself."""
+"""The least number of the tried range where the day itself is read, 2023-12-30."""
 
 _COUNTED: Final = 3
-"""The number of counted records of each person of the trial, of twice `_KINDS`."""
+"""The largest number of counted records of each person of the trial, who has twice `_KINDS` records."""
 
 _KINDS: Final = 6
 """The number of different records of each person."""
@@ -231,9 +233,11 @@ def refuse_unless_bounded(
         shares: True if all records are counted in shares; persons of the trial have different numbers of records then.
         merge: True if amounts of records that agree in everything else are added up.
     """
+    # A kind without a type of its own, such as SQLite's columns of any type, is tried as one of texts.
     kind = kind if kind in d.types else ColumnKind.TEXT
     margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (ID_KEY,)])]
     margins += [("x", "z", ID_KEY)] if merge else []
+    # Sample rules of the kinds that the real pattern has: its attributes do not exist in the trial.
     tried = Pattern(
         ("x",) if pattern.once_per else (),
         (("y", 2),) if pattern.per_value else (),
@@ -291,7 +295,10 @@ def known_values(kind: ColumnKind) -> tuple[Any, ...]:
 
 
 def known_days(read: DateField, first_day: str = "0001-01-01", last_day: str = "9999-12-31") -> list[str]:
-    """Return days of every month and of the week, at the ends of years and of Februaries, between two days."""
+    """Return days of every month and of the week, at the ends of years and of Februaries, as texts such as 2024-02-29.
+
+    All are from `first_day` to `last_day`, both included. The day of an age is among them.
+    """
     birthdays = () if read.on is None else (read.on.isoformat(),)
     return [day for day in dict.fromkeys((*_DAYS, *birthdays)) if first_day <= day <= last_day]
 
@@ -312,6 +319,7 @@ def refuse_unless_coded(
     all_codings = (*_CODINGS.values(), *_MISSING_CODINGS.values(), *_AMOUNTS.values())
     codings = all_codings if read is None else (Range(low, low + _LAST), Interval(low + 1.0, low + 2024.0))
     for coding in codings:
+        # One column is tried alone, so the class of an amount is not at hand.
         is_tried = read_as(coding) is kind and classified_by(coding) is None
         if is_tried and list(cells(coding)) != [cell_of(coding, x) for x in values]:
             raise DataError(
@@ -334,6 +342,7 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *,
         read: The part that is read.
         timed: True if the dates have a time.
     """
+    # An engine that rounds the last moment of a day gives the next day.
     template, times = (d.stamped, (" 00:00:00", f" 23:59:59{d.finest}")) if timed else (d.dated, ("",))
     held = known_days(read, *d.days)
     days = [day + time for day in held for time in times]
@@ -358,9 +367,11 @@ def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: boo
     fields, records = _fields(d, codings), list(_records(d))
     cells = _cells(fields, [values for _, values in records])
     relation = _relation(d, fields, [sql for sql, _ in records])
+    # Records that a field refuses are left out of its tables alone, and reported: the second count below tries this.
     counted = {a: f for a, f in fields.items() if REFUSED not in without_cell(f.coding)}
     margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
     counts, _ = count(fetch, d, relation, counted, margins, ProgressFilter(None), drop=True, is_trial=True)
+    # With `drop`, all margins are of the records that are inside in all of these fields.
     inside = np.all([cells[a] >= 0 for a in counted], axis=0)
     right = True
     for m in margins:
@@ -381,7 +392,10 @@ def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: boo
 
 
 def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
-    """Return every coding for every kind of column that it can be read from, and in which the plain value is inside."""
+    """Return a field, by a name of its own, for each kind of column and each coding that can be read from it.
+
+    Codings for which the plain value of the kind is outside are left out.
+    """
     fitting = [
         (f"{name} of {kind}", _of_kind(coding, kind), kind)
         for kind in d.types
@@ -426,7 +440,10 @@ def _literal(d: Dialect, kind: ColumnKind, x: Any) -> str:
 
 
 def _relation(d: Dialect, fields: Mapping[str, Field], records: Iterable[Sequence[str]]) -> str:
-    """Return SQL for every record once for every field, which alone has its value; the others have plain values."""
+    """Return SQL with a row for each field and each record.
+
+    In the row, this field has the record's value, and all other fields have plain values.
+    """
     held = d.rows([f"{kind}_held" for kind in d.types], records)
     turns = d.rows(["turn"], ([str(i)] for i in range(len(fields))))
     columns = ", ".join(
@@ -437,7 +454,10 @@ def _relation(d: Dialect, fields: Mapping[str, Field], records: Iterable[Sequenc
 
 
 def _cells(fields: Mapping[str, Field], values: Sequence[Mapping[ColumnKind, Any]]) -> dict[str, NDArray[np.int64]]:
-    """Return the cells of these records; OUTSIDE, DROPPED or REFUSED for a value without a cell."""
+    """Return the cells of the rows of `_relation`, by field: OUTSIDE, DROPPED or REFUSED for a value without a cell.
+
+    Each array has the shape (fields · records,), the rows of the first field first.
+    """
     cells: dict[str, NDArray[np.int64]] = {}
     for i, (a, f) in enumerate(fields.items()):
         classifier = classified_by(f.coding)

@@ -64,7 +64,7 @@ class FrameRecords(Records):
         return False
 
     def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
-        """Return the number of records, except for a pure stream."""
+        """Return the number of records; `None` for a frame without a length, such as a pure stream."""
         return len(self.frame) if hasattr(type(self.frame), "__len__") else None
 
 
@@ -103,6 +103,7 @@ class PandasRecords(Records):
         frame = self.frame.iloc[:0] if schema else self.frame
         texts = {i: person_id if i == person else dated if i in dates else as_csv_text for i in range(len(positions))}
         columns = {f"c{i}": _as_texts(frame.iloc[:, p], texts[i]) for i, p in enumerate(positions)}
+        # A frame without columns would have no records for the engine.
         connection.register(PEOPLE, pd.DataFrame(columns or {"c0": np.zeros(len(frame), dtype=np.int8)}))
         return pick(PEOPLE, max(1, len(columns)), range(len(columns)))
 
@@ -137,7 +138,7 @@ def from_frame(frame: Any) -> Records:
             "Collect it first.",
             "Nothing was read.",
         )
-    if hasattr(type(frame), "read_next_batch"):  # some engines find no records, and no error, where it has run dry
+    if hasattr(type(frame), "read_next_batch"):  # some engines find no records, and no error, in an exhausted reader
         raise DataError(
             "frame-read-once",
             f"The data are {what}, which can be read only once.",
@@ -165,7 +166,8 @@ def from_frame(frame: Any) -> Records:
 
 
 def _names(frame: Any) -> tuple[str, ...]:
-    """Return the names as the frame has them: the engine's own names would hide duplicates."""
+    """Return the names of the columns as the frame has them."""
+    # The engine renames duplicates, so its names serve only frames that show none themselves.
     names = getattr(getattr(frame, "schema", None), "names", None)  # an attribute in Arrow, a method in Polars
     if names is not None:
         return tuple(names() if callable(names) else names)
@@ -175,10 +177,11 @@ def _names(frame: Any) -> tuple[str, ...]:
 
 
 def _as_texts(column: pd.Series[Any], text: Callable[[object], str | None]) -> Any:
-    """Return a column whose types the engine need not guess: Python objects as their texts."""
+    """Return a column whose types the engine need not guess: Python objects as the texts that `text` returns."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = pd.array(_as_texts(pd.Series(column.dtype.categories), text))
-        if isinstance(categories, pd.arrays.NumpyExtensionArray):  # whose type would depend on whether any is missing
+        # The type of such an array would depend on whether any value is missing.
+        if isinstance(categories, pd.arrays.NumpyExtensionArray):
             categories = pd.array(categories.to_numpy())
         return categories.take(column.cat.codes.to_numpy(), allow_fill=True)
     if column.dtype == np.dtype(object):

@@ -77,6 +77,7 @@ class HistogramCounter(Counter):
                 "Correct the counts.",
                 "Nothing was measured.",
             )
+        # The exact sum in Python's integers is slow, and needed only if the sum could exceed the bound.
         if int(counts.max()) * counts.size > max_records and int(counts.sum(dtype=object)) > max_records:
             raise DataError(
                 "counts-above-max-records",
@@ -108,13 +109,17 @@ class HistogramCounter(Counter):
             if homes == m:
                 counts[m] += table
             else:
+                # Not an assignment: several places of a hierarchy fall into one cell of a level.
                 np.add.at(counts[m], tuple(self._cells(a, homes) for a in m), table)
             gauge((i + 1) / len(counts))
         gauge.finish()
         return counts
 
     def _cells(self, attribute: str, homes: Margin) -> NDArray[np.intp]:
-        """Return, for every cell of some attributes, the cell of one of them, or of a level of one."""
+        """Return, for every cell of the attributes `homes`, the cell of one of them, or of a level of one.
+
+        The array broadcasts to the shape of `homes`: it has their axes, each of length 1 except that of the attribute.
+        """
         coding = self._domain[attribute].coding
         home = self._domain.attribute_of(attribute)
         above = coding.cells if isinstance(coding, Codes) and home != attribute else range(self._domain[attribute].size)

@@ -53,7 +53,9 @@ class CountingTimes:
 class JointMargin:
     """A counted table, and the margins that are summed down from it.
 
+    attributes: The attributes of the table, in the order of its axes.
     margins: True if the table is itself a requested margin, and so counted where its counts are stored.
+    members: The requested margins that are summed down from the table, without the table itself.
     """
 
     attributes: Margin
@@ -81,7 +83,7 @@ class MarginCounts:
         * A record adds one, or its parts, to one cell of every margin, for any other records that come with it.
         * Along an amount it adds 1 − j times that to the first knot and J_s times to each other (`sum_up`). Several
           amounts multiply, modulo 2⁶⁴.
-        * Memory, apart from the counts, is bounded by `BATCH_BYTES`.
+        * Memory, apart from the counts, is about three times `BATCH_BYTES`, for batches of records that are smaller.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class MarginCounts:
         self._joint: list[JointMargin] | None = None
         self._held: list[dict[str, NDArray[Any]]] = []
         self._records = 0
+        # Records are held until they fill the working memory, so that each table is filled in few long passes.
         self._full = max(1, BATCH_BYTES // max(1, sum(_unsigned(s).itemsize for s in self._codes.values())))
         self._read = 0.0
         self._done = 0.0
@@ -126,6 +129,7 @@ class MarginCounts:
         self._held.append({a: cells[a].astype(_unsigned(s)) for a, s in self._codes.items()})
         self._records += records
         self._read = max(read, self._read)
+        # Reading is one half of the progress, and counting the other.
         self._gauge((self._read + self._done) / 2)
         if self._records >= self._full:
             self._count()
@@ -134,6 +138,7 @@ class MarginCounts:
         """Return the counts of all records."""
         self._read = 1.0
         self._count()
+        # A table that is a margin gathers all batches in its own counts, and its members are summed from it once.
         for joint in self._joint or ():
             if joint.margins:
                 self._sum(joint, self._counts[joint.attributes])
@@ -175,7 +180,7 @@ class MarginCounts:
 
 
 def _unsigned(size: int) -> np.dtype[Any]:
-    """Return the type that holds a cell, or a place, below `size`, and `size` itself."""
+    """Return the smallest unsigned type that holds `size`, and so each cell or place below it."""
     return np.dtype(
         np.uint8 if size < 2**8 else np.uint16 if size < 2**16 else np.uint32 if size < 2**32 else np.uint64
     )
@@ -194,6 +199,7 @@ def _tabulate(
         block = slice(start, start + _BLOCK)
         index = columns[0][block].astype(kind)
         for column, size in zip(columns[1:], sizes[1:], strict=True):
+            # NumPy multiplies in the type of `index`, which must therefore hold `size` too (`_unsigned`).
             index *= size
             index += column[block]
         np.add.at(table, index.astype(np.intp), parts[0] if is_constant else parts[block])
@@ -207,10 +213,13 @@ def sum_up(
 ) -> None:
     """Add 1 − j to the first knot of an amount and J_s to each other knot s, for given numbers of records: modulo 2⁶⁴.
 
-    J_s = min(max(j − K_1 − … − K_{s−1}, 0), K_s): with two knots it is j.
+    j is the step of a record. J_s = min(max(j − K_1 − … − K_{s−1}, 0), K_s), which is j with two knots. Several amounts
+    multiply.
 
-    counts: The counts, with an axis for each column.
-    columns: The step, or K + 1 and so on for the cells after the knots; or the cell, where `steps` has no K_s.
+    counts: The counts, with an axis for each column; changed in place.
+    columns: For each row the step j, or K + 1 and so on for the cells after the knots; the cell, if `steps` is empty.
+    steps: For each column, the numbers K_s of steps from each knot to the next; empty without an amount.
+    records: The number of records of each row.
     """
     table = counts.reshape(-1)
     for start in range(0, len(records), _BLOCK):
@@ -226,6 +235,7 @@ def sum_up(
             j, cell = np.where(is_between, code, 0), np.where(is_between, 0, code - last + k)
             passed = zip(pieces, np.cumsum((0, *pieces)), strict=False)  # j is 0 for a record in a cell after the knots
             knots = [(cell, 1 - j), *((s, np.clip(j - t, 0, n)) for s, (n, t) in enumerate(passed, 1))]
+            # Products of 64-bit arrays wrap silently, as the counts do.
             terms = [(index * size + knot, weight * part) for index, weight in terms for knot, part in knots]
         for index, weight in terms:
             np.add.at(table, index, weight)
@@ -237,8 +247,8 @@ def joint_tables(
     """Return tables that hold each margin once, chosen so that counting this number of records takes little time.
 
     Each table starts as the first margin that has none yet. It grows by the attribute that lowers the time per margin
-    most, for as long as one does. It has at most 12 attributes and at most as many cells as there are records. A margin
-    of more than 6 attributes is a table of its own.
+    most, for as long as one does. It grows to at most 12 attributes, and to at most as many cells as there are records.
+    A margin of more than 6 attributes is a table of its own.
     """
     number = {a: i for i, a in enumerate(sizes)}
     margins_of: dict[int, list[Margin]] = {}  # sets of attributes as bits
@@ -262,7 +272,7 @@ class _JointTableSearch:
     """The state of `joint_tables`. Attributes are numbers; sets of them are bits of an integer.
 
     uncovered: The sets that no table holds yet.
-    beyond: For every set of attributes, the attributes by which it becomes one of these.
+    beyond: For every set of attributes, the attributes each of which makes it an uncovered set.
     """
 
     def __init__(
@@ -294,6 +304,7 @@ class _JointTableSearch:
         while queue:
             a = queue.pop(0)
             self._take([s | 1 << a for layer in inside for s in layer if a in self.beyond.get(s, ())], held)
+            # From long to short, so that no subset that has just got `a` gets it again.
             for length in range(self._depth - 1, 0, -1):
                 new = [s | 1 << a for s in inside[length - 1]]
                 inside[length] += new
@@ -314,8 +325,15 @@ class _JointTableSearch:
                 self.beyond[s ^ 1 << a].remove(a)
 
     def _next(self, cells: int, held: int, gains: Multiset[int]) -> list[int]:
-        """Return the attribute to grow by, if any; of several equally good ones, the first."""
+        """Return a list of the attribute to grow by, the first of equally good ones; an empty list without one.
+
+        Args:
+            cells: The number of cells of the table so far.
+            held: The number of sets that the table holds.
+            gains: For each attribute, the number of sets that the table would hold in addition.
+        """
         p = self._prices
+        # One number, the time per margin, is compared. A table with one margin needs no sum: it is counted in place.
         once = self._records * p.record + p.table
         max_size = self._records // cells
         best = once if held == 1 else once / held + p.sum + cells * p.cell

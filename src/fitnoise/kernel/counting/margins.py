@@ -32,6 +32,7 @@ class _MarginIndex:
         bits: dict[str, bytearray] = {}
         for i, m in enumerate(margins):
             for a in m:
+                # Bytes change in place. A Python integer would be copied for each bit.
                 if a not in bits:
                     bits[a] = bytearray(len(margins) // 8 + 1)
                 bits[a][i >> 3] |= 1 << (i & 7)
@@ -44,11 +45,13 @@ class _MarginIndex:
             common &= self._margins_with.get(a, 0)
         if not common or not self._margins:
             return None
+        # The lowest common bit is the first margin in the order of preference.
         return self._margins[(common & -common).bit_length() - 1]
 
 
 def maximal(needed: Collection[Margin]) -> list[Margin]:
     """Return the margins that no larger one of them holds, sorted."""
+    # The first holder of a margin is a longest one. If it is no longer than the margin, no larger one holds it.
     longest_first = sorted(set(needed), key=len, reverse=True)
     holders = _MarginIndex(longest_first)
     longest = len(longest_first[0]) if longest_first else 0
@@ -102,10 +105,11 @@ def blank(margins: Collection[Margin], sizes: Mapping[str, int]) -> Margins:
     cells = sum(math.prod(shape) for shape in shapes.values())
     machine = physical_memory()
     try:
+        # Zeros take memory only when they are written to: a too large array would fail in the middle of the count.
         if 8 * cells > machine:
             raise MemoryError
         counts = np.zeros(cells, dtype=np.int64)
-    except (MemoryError, ValueError):  # NumPy's word for more cells than it can number
+    except (MemoryError, ValueError):  # NumPy raises ValueError for more cells than it can number
         raise DataError(
             "counts-exceed-memory",
             f"The plan needs {len(shapes):,} tables of {cells:,} cells in all, or {8 * cells / 1e9:,.1f} GB.",

@@ -45,7 +45,7 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
     """Return the files that a path, or several, stand for.
 
     Raises:
-        DataError: There are no files, or a file is there twice.
+        DataError: There are no files, or a file is there twice, under one name or two.
         DataError: The path is an address of a network.
         DataError: Another program keeps a log of the folder.
         DataError: Folders are columns for some of the files only, or one path names a column twice.
@@ -62,9 +62,9 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
         )
     files: dict[Path, tuple[str, ...]] = {}
     for i, path in enumerate(paths, 1):
-        if not (
-            found_here := _files_of(path)
-        ):  # the error shows no entry of a list: an entry that is not a path may be data
+        found_here = _files_of(path)
+        if not found_here:
+            # The error shows no entry of a list: an entry that is not a path may be data.
             which = repr(_name(path)) if paths == [data] else f"at place {i} of the list"
             raise DataError(
                 "data-file-missing",
@@ -115,7 +115,9 @@ def _files_of(data: FilePath) -> dict[Path, tuple[str, ...]]:
     if path.is_file():
         return {path: ()}
     if path.is_dir():
+        # Sorted, because the order in which a file system lists files is its own.
         files = dict.fromkeys(sorted(_below(path)), ())
+        # Folders above `path` are columns only if some below are: else the place of a folder would change its records.
         held = any(_columns(f.relative_to(path).parent) for f in files)
         return {f: _columns(f.absolute().parent) if held else () for f in files}
     matched = glob.glob(str(path), recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
@@ -123,13 +125,14 @@ def _files_of(data: FilePath) -> dict[Path, tuple[str, ...]]:
 
 
 def _name(path: FilePath) -> str:
-    """Return the name of a path; for ".", that of the folder it stands for."""
+    """Return the name of a path; for ".", the name of the present folder."""
     return Path(path).name or Path(path).absolute().name
 
 
 def _below(folder: Path) -> Iterator[Path]:
     """Yield the files in a folder that hold records."""
     for parent, folders, files in os.walk(folder, onerror=_refuse_unreadable):
+        # `os.walk` goes into the folders that stay in its list.
         folders[:] = [name for name in folders if not _is_mark(name)]
         if linked := [name for name in folders if (Path(parent) / name).is_symlink()]:
             raise DataError(
@@ -190,6 +193,7 @@ def _columns(folder: Path) -> tuple[str, ...]:
 
 
 def _refuse_one_under_two_names(files: dict[Path, tuple[str, ...]]) -> None:
+    """Raise DataError if two of the names are those of one file, also by links of any kind."""
     seen: dict[tuple[int, int], Path] = {}
     for f in files:
         stat = f.stat()

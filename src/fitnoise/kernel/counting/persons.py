@@ -96,7 +96,7 @@ def counted_by(
 
 
 def person_id(value: object) -> str | None:
-    """Return the id that a value is; `None` if it is not an id."""
+    """Return the id that a value is, as text; `None` if it is not an id."""
     # Not every engine compares longer texts to their end.
     if isinstance(value, str):
         return value if encodable(value) and 0 < len(value.encode()) <= MAX_ID_BYTES else None
@@ -106,7 +106,11 @@ def person_id(value: object) -> str | None:
 
 
 def place_in_line(person: bytes, cells: Iterable[int]) -> bytes:
-    """Return the digest by which records of a person are put in order, before their cells."""
+    """Return the digest by which records of a person are put in order; records of equal digest follow their cells.
+
+    person: The id in UTF-8.
+    cells: The cells of a record, from 0, in the order of the attributes of the domain.
+    """
     # The digest is no secret and needs to be none; it only favours no cell.
     text = "".join(f"{c + 1}/" for c in cells).encode() + person
     return hashlib.md5(text, usedforsecurity=False).digest()
@@ -149,7 +153,7 @@ class PersonSelector:
             yield batch
 
     def left_out(self) -> int:
-        """Return the number of persons of whom some records are not counted."""
+        """Return the number of persons of whom some records are not counted; defined only with a largest number."""
         return sum(_records(x) > _records(self._select(person, x)) for person, x in self._by_person().items())
 
     def _by_person(self) -> dict[bytes, list[_RecordGroup]]:
@@ -179,6 +183,7 @@ class PersonSelector:
         return out
 
     def _select(self, person: bytes, records: list[_RecordGroup]) -> list[_RecordGroup]:
+        """Return the counted cells of a person, each with its number of records; with its parts where shares count."""
         if self._limit is None:
             # Rounded down, so that the records of a person add up to at most one record.
             return [(cells, n * (SHARES_PER_RECORD // _records(records))) for cells, n in records]

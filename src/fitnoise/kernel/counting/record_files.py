@@ -47,11 +47,12 @@ _ANY_NUMBER = "can_have_nan=true"
 """The least and the largest number that a Parquet file says it holds may leave out NaN. The engine believes them, and
 would take a record without a value for one with the value that all others have (duckdb/duckdb#25521)."""
 
+# With types, the engine would guess them from all folder names: one more folder could change the others' values.
 _FOLDERS = "hive_partitioning=true, hive_types_autocast=false"
 _NO_FOLDERS = "hive_partitioning=false"
 
 _CLOCK = "age"
-"""A function that looks at the clock where it has one argument, which the engine does not say."""
+"""A function that reads the clock where it has one argument; the engine lists it as one that does not."""
 
 _ADVICE = {
     "CSV": "Look for lines with another number of fields, quotes that do not close, mixed line ends and text that is "
@@ -66,6 +67,9 @@ _ADVICE = {
 class SqlRecords(Records):
     """Files, or a table of a DuckDB file: `reader` is SQL, run after the statements of `setup`.
 
+    what, names, header, advice: See :class:`Columns` and :class:`Records`.
+    reader: SQL for all columns, in the order of `names`.
+    setup: Statements that run before the reader is used.
     texts: Positions of text columns in tables; for CSV and Parquet files, only columns from folder names.
     moving: Positions of columns that a random function or the clock generates.
     paths: Files whose change during counting is refused.
@@ -113,10 +117,8 @@ class SqlRecords(Records):
         return pick(self.reader, len(self.names), positions)
 
     def for_single_reader(self) -> Records | None:
-        """Return the records of a CSV file for one reader.
-
-        Several readers, each of some megabytes, may meet a quoted text that spans two of them.
-        """
+        """Return the records of a CSV file for one reader; `None` for other files."""
+        # Each of several readers gets some megabytes, and a quoted text may span the parts of two readers.
         return replace(self, reader=f"{self.reader.removesuffix(')')}, parallel=false)") if self.header else None
 
     def untyped(self, position: int) -> bool:
@@ -185,6 +187,7 @@ def _union_files(files: Files, file_format: str) -> Records:
                 "Nothing was counted.",
             )
         listed = ", ".join(_literal(_engine_path(f)) for f in files.paths)
+        # The engine ignores case in names, so two columns may not differ by case alone.
         names_seen = {name.casefold() for name in names}
         if both := [c for c in files.columns if c.casefold() in names_seen]:
             raise DataError(
@@ -240,21 +243,22 @@ def _engine_path(path: Path) -> str:
 
 
 _Columns = tuple[tuple[str, ...], tuple[str, ...], str]
-"""Names, types, and further options of the engine's reader. No folder is called "=0", as columns of CSV are here."""
+"""Names, types, and further options of the engine's reader."""
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
     """Return the header line, read as a record, after a check that the engine skips this line and nothing else.
 
-    When the engine skips it, it ignores faults of that line: it may then find no records at all, without an error.
+    The types are empty: all columns are texts.
     """
-    # this checks that the file is complete and undamaged; the engine does not compare the check sum
+    # Reading the compressed file to its end compares its check sum, which the engine does not.
     if path.suffix.lower() == _COMPRESSED:
         with gzip.open(path) as file:
             while file.read(_BLOCK):
                 pass
     literal = _literal(_engine_path(path))
     settings = f"{_NO_FOLDERS}, auto_detect=false"
+    # The lines as they are: without quotes, and with a delimiter that texts do not hold.
     lines = connection.execute(
         f"SELECT line FROM read_csv({literal}, {settings}, strict_mode=false, header=false, delim='\x01', quote='', "
         f"escape='', columns={{'line': 'VARCHAR'}}) LIMIT {_HEADER_LINES}"
@@ -269,11 +273,13 @@ def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
         )
     delimiters = "\t" if ".tsv" in path.suffixes else _DELIMITERS
     delimiter, width = _dialect([(line or "") + "\n" for (line,) in lines], delimiters)
+    # No folder that holds a column is called "=0", so these names cannot repeat one.
     columns = ", ".join(f"'={i}': 'VARCHAR'" for i in range(width))
     options = (
         f"auto_detect=false, strict_mode=true, delim='{delimiter}', quote='\"', escape='\"', columns={{{columns}}}"
     )
     read = f"SELECT * FROM read_csv({literal}, {_NO_FOLDERS}, {options}"
+    # Where the engine skips the header, it ignores faults of that line, and may then find no records and no error.
     header, *records = connection.execute(f"{read}, header=false) LIMIT 3").fetchall()
     if connection.execute(f"{read}, header=true) LIMIT 2").fetchall() != records:
         raise DataError(
@@ -287,17 +293,20 @@ def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
 
 
 def _dialect(lines: Sequence[str], delimiters: str) -> tuple[str, int]:
-    """Return the delimiter that gives the header line most fields, and their number."""
+    """Return the delimiter that gives the header most fields, and their number."""
+    # The reader goes on to further lines where a quoted name holds a line break.
     widths = {d: len(next(csv.reader(lines, delimiter=d))) for d in delimiters}
     best = max(widths, key=widths.__getitem__)
     return best, widths[best]
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
+    """Return the names of the top-level columns, as the file has them, and their types."""
     file = _literal(_engine_path(path))
     nodes = connection.execute(f"SELECT name, num_children FROM parquet_schema({file})").fetchall()
     kinds = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({file}, {_NO_FOLDERS})").fetchall()
-    names = []  # the schema in depth-first order, its root first; the engine's own names would hide doubles
+    # The schema comes in depth-first order, its root first. The engine's own names would hide duplicates.
+    names = []
     rest = iter(nodes[1:])
     for name, children in rest:
         names.append(name)
@@ -336,6 +345,7 @@ def _duckdb(path: Path, table: str | None) -> Records:
             "schema_name = ? AND table_name = ? AND is_generated",
             location,
         ).fetchall()
+        # A generated column is computed at each reading, and may give other values where it calls such a function.
         doubtful = connection.execute(
             "SELECT lower(function_name) FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
         ).fetchall()
@@ -346,6 +356,7 @@ def _duckdb(path: Path, table: str | None) -> Records:
         advice=_ADVICE["DuckDB"],
         setup=(attach,),
         texts=frozenset(i for i, (_, kind, *_) in enumerate(columns) if kind == "VARCHAR"),
+        # The engine counts columns from 1.
         moving=frozenset(i - 1 for i, formula in formulas if _functions(formula) & {_CLOCK, *(f for (f,) in doubtful)}),
     )
 

@@ -10,7 +10,7 @@ unseen.
     counts  = 32 bytes that identify them (`measure`), then int64, little end first. First the number of units with
               records left out, below 0 if not requested. Then every margin, in order, in C order
 
-So its length reveals only facts of the plan, and reading it takes no parser.
+So the length of a file reveals only facts of the plan, and reading the file takes no parser.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fitnoise.kernel.units import DataSource, RecordBound
 
 SEALED: Final = b"fitnoise counts 1, sealed\n"
 UNSEALED: Final = b"fitnoise counts 1, plain\n"
-"""The first bytes of such files."""
+"""The first bytes of files with counts."""
 
 PRIVATE, PUBLIC = "fitnoise-private-key-", "fitnoise-public-key-"
 """The prefixes of keys, before 64 hexadecimal digits."""
@@ -101,6 +101,7 @@ class SealedCounter(DeclaredCounter):
                     "Leave the key out.",
                     _NOTHING,
                 )
+            # The digest finds accidents only: an attacker who alters the counts can compute it again.
             digest, content = text[len(UNSEALED) :][:_DIGEST], text[len(UNSEALED) + _DIGEST :]
             if hashlib.sha256(content).digest() != digest:
                 raise DataError(
@@ -133,14 +134,19 @@ class SealedCounter(DeclaredCounter):
 
     @property
     def fingerprint(self) -> str:
-        """The digest of the counts in the file."""
+        """The digest that identifies the counts (`measure`), as the file states it: 64 hexadecimal digits."""
         return self._of
 
     def check(self, attributes: Sequence[str]) -> None:
-        """Check nothing: the counting checked it."""
+        """Check nothing: the attributes were checked where the counts were made."""
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """Return the margins for which the counts were made, which `fingerprint` identifies, and no others."""
+        """Return the margins for which the counts were made, which `fingerprint` identifies, and no others.
+
+        Raises:
+            DataError: The margins have another number of cells than the counts.
+        """
+        # The file has its margins in this order (`sealed`).
         shapes = {m: tuple(self._domain.sizes[a] for a in m) for m in sorted(set(margins))}
         ends = np.cumsum([1, *map(math.prod, shapes.values())])
         if ends[-1] != len(self._counts):
@@ -165,13 +171,14 @@ def sealed(fingerprint: str, margins: Margins, left_out: int | None, key: str | 
 
     Args:
         fingerprint: The digest that identifies the counts, 64 hexadecimal digits.
-        margins: All needed margins.
+        margins: The counts over every margin that the release needs.
         left_out: The number of units with records left out; `None` if not requested.
         key: The file with the public key that seals them; `None` leaves them readable to everyone.
 
     Raises:
         DataError: The file holds no public key, or the package that seals is not installed.
     """
+    # A number in any case, so that the length of the file does not depend on the question.
     head = np.array([-1 if left_out is None else left_out])
     parts = [head, *(margins[m] for m in sorted(margins))]
     content = b"".join([bytes.fromhex(fingerprint), *(x.astype("<i8").tobytes() for x in parts)])

@@ -37,7 +37,7 @@ DATE_COLUMN_TEXT = ("dates, without a time zone", "dates with a time, without a 
 
 
 class UnreadableRecords(DataError):
-    """The engine gave up on the records; another way of reading them may not."""
+    """The error for records that the engine could not read; with one reader it may read them (`for_single_reader`)."""
 
 
 class Columns:
@@ -102,7 +102,10 @@ class Columns:
 
     @final
     def refuse(self, domain: Domain, outside: Mapping[str, int], bound: RecordBound | None = None) -> None:
-        """Raise DataError if records are outside the domain, or have no id: how many, by attribute."""
+        """Raise DataError if records are outside the domain, or have no id; the error states their numbers.
+
+        outside: The number of records outside, by attribute; `ID_KEY` stands for the id.
+        """
         bad = {a: n for a, n in outside.items() if n}
         missing = bad.pop(ID_KEY, 0)
         if bound is not None and missing:
@@ -196,11 +199,11 @@ class Records(Columns, abc.ABC):
 
     @abc.abstractmethod
     def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
-        """Return the number of records, where it is known without reading them; call it after `relation`."""
+        """Return the number of records; `None` if it is not known without reading them. Call it after `relation`."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of this machine that are read when it is counted."""
+        """The files of this machine that are read when the records are counted."""
         return ()
 
     def for_single_reader(self) -> Records | None:
@@ -224,7 +227,8 @@ def standing(what: str, state: Callable[[], object]) -> Iterator[None]:
 
 
 def pick(reader: str, width: int, positions: Sequence[int]) -> str:
-    """Return the columns at these positions of a reader with `width` columns, as k0, k1, …."""
+    """Return SQL for the columns at these positions of a reader with `width` columns, as k0, k1, …."""
+    # Positions are the only names: the reader's columns may have any names, also repeated ones.
     columns = ", ".join(f"c{p} AS k{i}" for i, p in enumerate(positions)) or "0 AS nothing"
     return f"(SELECT {columns} FROM {reader} AS source({', '.join(f'c{i}' for i in range(width))}))"  # noqa: S608 - quoted
 
@@ -241,10 +245,11 @@ def engine(memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnectio
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",
         "allow_persistent_secrets": "false",
-        "temp_directory": "",  # none: a killed process would leave there what records say
+        "temp_directory": "",  # none: a killed process would leave records there
     }
     if memory_limit is not None:
         config["memory_limit"] = memory_limit
+    # A new database in memory: tables of other connections of this process are not visible in it.
     with duckdb.connect(config=config) as connection:
         connection.execute("SET enable_progress_bar = false")
         yield connection
@@ -278,9 +283,10 @@ def quietly(action: Callable[[], _T], failed: DataError) -> _T:
         state = _sqlstate(error)
         thrown = re.match(r"An error occurred while calling \S+\n: (?:\w+\.)*([A-Z]\w*)\b", str(error))
         line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
+    # All errors below are raised outside `except`: as their context, the engine's error could show a value.
     if thrown and reason == "Py4JJavaError":
-        reason = thrown[1]  # what Java calls it
-    if re.fullmatch("[0-9A-Z]{5}", state):  # what databases call it
+        reason = thrown[1]  # Java's name of the failure
+    if re.fullmatch("[0-9A-Z]{5}", state):  # any other text may hold a value
         reason += f", SQLSTATE {state}"
     if line:
         reason += f" at line {line[1]}"

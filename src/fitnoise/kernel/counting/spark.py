@@ -44,12 +44,16 @@ _ROWS_PER_FETCH = 2**14
 """The number of rows fetched at a time."""
 
 _SETTINGS = {
+    # Files that cannot be read, and folders that are no partitions, must be errors: Spark could skip their records.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreInvalidPartitionPaths": "false",
+    # Early dates are read as stored, and not moved from the Julian to the Gregorian calendar.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+    # The digest of a record joins bytes, and its input must stay bytes.
     "spark.sql.function.concatBinaryAsString": "false",
+    # Spark would replace a name that holds "${…}" by the value of a variable.
     "spark.sql.variable.substitute": "false",
 }
 """The settings that the statement needs."""
@@ -90,6 +94,8 @@ _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 class Spark:
     """A session of Spark, and one of its DataFrames, if that is counted.
 
+    spark: The session of the caller.
+    frame: The DataFrame that is counted; `None` for a table.
     name: The name of the table, if the address states it; otherwise the specification does.
     """
 
@@ -118,6 +124,7 @@ class Spark:
             described = quietly(partial(self._describe, session, table), undescribed)
             stack.callback(described.forget)
             yield described
+            # Others may have changed a setting of a shared session during the count.
             if session is self.spark:
                 quietly(self._refuse_unless_safe, unreached)
 
@@ -126,6 +133,7 @@ class Spark:
         if self.frame is not None or not hasattr(self.spark, "newSession"):  # Connect has it from PySpark 4.3 on
             self._refuse_unless_safe()
             return self.spark
+        # A new session begins without the caller's settings, so they are copied. What changes there reaches no other.
         session = self.spark.newSession()
         if _connects(session):
             stack.callback(_tried, partial(_release, session))
@@ -221,6 +229,7 @@ class SparkTable(Columns):
     """The counted records: their columns, and the contents of these, by the schema.
 
     kinds: The kind and the schema's name of each type; the kind is `None` for another type.
+    spark: The session in which the statement runs.
     name: The table, in SQL.
     frame: The DataFrame that is stored under that name when it is needed, with columns c0, c1, …; `None` for a table.
     """
@@ -244,7 +253,7 @@ class SparkTable(Columns):
 
     @property
     def relation(self) -> str:
-        """The table, in SQL; for a DataFrame, the requested columns, stored in the cluster."""
+        """The table, in SQL; for a DataFrame, the requested columns, which the first access stores in the cluster."""
         if self.frame is not None and not self._checkpoints:
             self._safely(partial(self._keep, self.frame))
         return self.name
@@ -279,12 +288,13 @@ class SparkTable(Columns):
         }
 
     def forget(self) -> None:
-        """Keep nothing of a DataFrame."""
+        """Remove the stored columns of a DataFrame from the cluster."""
         for frame in self._checkpoints:
             _tried(partial(self.spark.catalog.dropTempView, self.name))
             _tried(frame.unpersist)
 
     def _keep(self, frame: DataFrame) -> None:
+        # A cache could lose a part and compute it again from the query, with other records.
         checkpoint = frame.select(*(f"c{i}" for i in sorted(set(self._used)))).localCheckpoint()
         self._checkpoints.append(checkpoint)
         checkpoint.createOrReplaceTempView(self.name)
@@ -345,11 +355,12 @@ def _session() -> Any:
 
 
 def _kinds(frame: DataFrame) -> tuple[tuple[ColumnKind | None, str], ...]:
-    """Return the kinds of its columns, and the names of their types."""
+    """Return the kind of each column of a DataFrame (`None` for another type), with the name of its type."""
     return tuple(map(_kind, frame.schema.fields))
 
 
 def _kind(column: Any) -> tuple[ColumnKind | None, str]:
+    # To Spark's schema, CHAR(n) is a text; only its metadata state the declaration.
     name = type(column.dataType).__name__
     kind = _KINDS.get(name)
     declared = (column.metadata or {}).get(_DECLARED, "")
@@ -365,7 +376,7 @@ def _connects(spark: SparkSession) -> bool:
 def _hushed() -> Iterator[None]:
     """Keep PySpark's own loggers from repeating errors of this call; others' calls are logged as ever."""
     with contextlib.suppress(ImportError):
-        from pyspark.logger import PySparkLogger  # by which they are made: other ones would not do
+        from pyspark.logger import PySparkLogger  # `logging.getLogger` would make loggers of another class
 
         for name in _LOGGERS:
             PySparkLogger.getLogger(name).addFilter(_is_of_others)
@@ -388,6 +399,6 @@ def _release(session: Any) -> None:
 
 
 def _tried(action: Any) -> None:
-    """Run an optional action of a session that may be lost."""
+    """Run an action, and ignore its failure: the session may be lost."""
     with contextlib.suppress(Exception):
         action()

@@ -58,7 +58,7 @@ class StatisticalRecords(Records):
         dates: Collection[int] = (),
     ) -> str:
         """Return the columns by position, read as columns of Python objects."""
-        # pyreadstat takes no columns at all for all of them
+        # pyreadstat takes an empty list of columns for all of them, and a limit of 0 for no limit.
         needed = list(dict.fromkeys(self.names[p] for p in positions or (0,)))
         frame, _ = _read(self.path, usecols=needed, row_limit=1 if schema else 0)
         objects = pd.DataFrame({f"c{i}": [*map(_integral, frame[name])] for i, name in enumerate(needed)}, dtype=object)
@@ -69,7 +69,7 @@ class StatisticalRecords(Records):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The only one."""
+        """The file."""
         return (self.path,)
 
     def untyped(self, position: int) -> bool:
@@ -121,7 +121,8 @@ def _sheet(path: Path, sheet: str | None) -> Records:
                 "Nothing was read.",
                 place="data.table",
             )
-        book[sheet].reset_dimensions()  # which the file states, and beyond which nothing would be read
+        # The file states its dimensions. The package would read nothing beyond them.
+        book[sheet].reset_dimensions()
         with contextlib.closing(book[sheet].iter_rows()) as lines:
             header, *rows = [[_cell(path, c) for c in line] for line in lines] or [[]]
     what = f"sheet {sheet!r} of {path.name!r}"
@@ -149,8 +150,8 @@ def _sheet(path: Path, sheet: str | None) -> Records:
 
 
 def _cell(path: Path, cell: Any) -> object:
-    """Return the content of a cell; raise DataError for a formula."""
-    kind = getattr(cell, "data_type", None)  # what is empty may have none
+    """Return the content of a cell, `None` if it is empty or an error such as #N/A; raise DataError for a formula."""
+    kind = getattr(cell, "data_type", None)  # an empty cell may have no type
     if kind == "f":
         raise DataError(
             "sheet-with-formula",
@@ -167,6 +168,7 @@ def _read(path: Path, **options: Any) -> Any:
     """Return a frame of numbers and texts, and the description of its columns."""
     read = getattr(_library("pyreadstat"), _READERS[path.suffix.lower()])
     if read.__name__ == "read_sav":
+        # Values that a user declared missing then come as their codes, which the specification may name.
         options["user_missing"] = True
     return read(str(path), disable_datetime_conversion=True, **options)
 
@@ -186,7 +188,8 @@ def _library(name: str) -> Any:
 
 
 def _integral(value: object) -> object:
-    """Return an integer without a point; `None` for a missing number."""
+    """Return a float without a fraction as an integer, NaN as `None`, and any other value unchanged."""
+    # So the number 7.0 and the text "7" are one code in a column of texts.
     if not isinstance(value, float):
         return value
     return int(value) if value.is_integer() else None if math.isnan(value) else value

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = tuple[NDArray[Any], NDArray[np.bool_] | None]
-"""The numbers, and which are missing; None where none is."""
+"""The numbers of a column, shape (records,), and a mask that is True for missing ones; `None` if none is missing."""
 
 _KINDS = {b"c": "i1", b"C": "u1", b"s": "i2", b"S": "u2", b"i": "i4", b"I": "u4", b"l": "i8"}
 """Types of integers, by Arrow's letter."""
@@ -85,7 +85,7 @@ def iter_batches(relation: Any, piece: int) -> Generator[tuple[list[Column], int
     Raises:
         duckdb.Error: See the error of the engine.
     """
-    capsule = relation.__arrow_c_stream__()  # it ends the stream when the last reference to it is gone
+    capsule = relation.__arrow_c_stream__()  # keep it: the stream ends when the last reference to the capsule is gone
     stream = _Stream.from_address(_pointer(capsule, b"arrow_array_stream"))
     address = ctypes.addressof(stream)
     schema = _Schema()
@@ -95,6 +95,7 @@ def iter_batches(relation: Any, piece: int) -> Generator[tuple[list[Column], int
     while True:
         batch = _Array()
         _refuse(stream, stream.get_next(address, batch))
+        # A released array marks the end of the stream.
         if not batch.release:
             return
         try:
@@ -108,7 +109,7 @@ def iter_batches(relation: Any, piece: int) -> Generator[tuple[list[Column], int
 
 
 def _refuse(stream: _Stream, code: int) -> None:
-    """Raise what the engine says went wrong, where something did."""
+    """Raise the engine's error for a code other than 0."""
     if code:
         raise _error(stream.get_last_error(ctypes.addressof(stream)) or os.strerror(code).encode())
 
@@ -123,16 +124,18 @@ def _error(message: bytes) -> duckdb.Error:
 
 
 def _column(array: _Array, batch: _Array, kind: np.dtype[Any]) -> Column:
+    """Return a view of one column of a batch."""
+    # A struct's offset counts in addition to the offset of each of its children.
     start, stop = batch.offset + array.offset, batch.offset + array.offset + batch.length
     values = _view(array.buffers[1], stop * kind.itemsize).view(kind)[start:]
-    if not array.buffers[0] or array.null_count == 0:  # less than 0: the nulls were not counted
+    if not array.buffers[0] or array.null_count == 0:  # −1 means that the nulls were not counted
         return values, None
     return values, np.unpackbits(_view(array.buffers[0], (stop + 7) // 8), count=stop, bitorder="little")[start:] == 0
 
 
 def _view(address: int | None, size: int) -> NDArray[np.uint8]:
     """Return bytes in memory, read-only."""
-    if not address:  # of no numbers
+    if not address:  # an empty array may have no memory
         return np.empty(0, dtype=np.uint8)
     view = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
     view.flags.writeable = False

@@ -42,6 +42,7 @@ class Window:
     """
 
     def __init__(self, low: int, cells: NDArray[Any], absent: int) -> None:
+        # −max − 1 has a signed type, so OUTSIDE, DROPPED and REFUSED fit it too.
         self._low, self._cells, self._absent = low, cells.astype(np.min_scalar_type(-int(cells.max()) - 1)), absent
         self._listed = len(cells) - 2
         self._is_identity = bool((cells[1:-1] == np.arange(self._listed)).all())
@@ -49,7 +50,10 @@ class Window:
 
     @classmethod
     def from_coding(cls, coding: Coding) -> Self | None:
-        """Return the window of a range, of whole-number codes or of cuts; `None` for others, or too wide a range."""
+        """Return the window of a range, of whole-number codes or of cuts; `None` for other codings.
+
+        It is also `None` if a cut is 2^53 or more in size, or if the list would have more than `MAX_WINDOW` numbers.
+        """
         values = values_of(coding)
         codes = coding.numbers if isinstance(coding, CodingWithMissing) else {}
         ends: list[float] = []  # the least and the largest number that is unlike its neighbours
@@ -58,6 +62,7 @@ class Window:
         elif isinstance(values, Codes) and read_as(values) is int:
             ends = [min(values.codes), max(values.codes)]  # type: ignore[list-item]  # they are numbers
         elif isinstance(values, Cuts) and max(map(abs, values.cuts)) < EXACT_FLOAT_LIMIT:
+            # The whole numbers below ⌈c₁⌉ are in the first bin, and those above ⌊c_k⌋ in the last.
             ends = [math.ceil(values.cuts[0]), math.floor(values.cuts[-1])]
         if not ends:
             return None
@@ -84,7 +89,7 @@ class Window:
         """Return the cell of each number; some may be missing, with any content in their place."""
         if missing is None and len(numbers):
             few = numbers.dtype.kind == "u" or self._listed <= np.iinfo(numbers.dtype).max
-            # Modulo 2⁶⁴, or 2⁸ and so on where what is below 0 comes after all that is listed: none comes to be listed.
+            # As an unsigned number (modulo 2⁸ to 2⁶⁴), a number below `low` is a place after all listed ones.
             shifted = numbers if few and not self._low else numbers.astype(np.int64) - self._low
             places = shifted.view(f"u{shifted.itemsize}")
             if places.max() < self._listed:
