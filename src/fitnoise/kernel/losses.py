@@ -181,6 +181,7 @@ class Loss:
     @property
     def epsilon(self) -> Fraction | None:
         """The exact ε if all measurements are pure; None if one is not, or if nothing is measured."""
+        # A measurement with ρ = 0 reveals nothing, and leaves the others pure.
         return self.added_epsilon if self.pure_epsilons and not self.max_cell_rho else None
 
     @cached_property

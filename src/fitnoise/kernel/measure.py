@@ -167,6 +167,7 @@ def measure(
         entry = stages.charge = unfinished or write(*request)
         answers = tuple(d.draw(x, noise) for d, x in zip(order.scaled_designs, exact, strict=True))
         path = store.path(entry)
+        # A ledger in memory has no folder: only the digest of the answers is recorded.
         if room is None or path is None:
             stages.answers = ledger.answer(entry, answers_digest(y for part in answers for y in part))
         else:
@@ -432,6 +433,7 @@ def _counter_margins(required: _RequiredAxes) -> list[Margin]:
 
 def _needed(order: Order) -> Collection[Margin]:
     """Return all margins of all designs, each in the order of the domain."""
+    # One order of attributes: designs that name them in different orders share one count.
     position_of = {a: i for i, a in enumerate(order.domain.sizes)}
     return {tuple(sorted(m, key=position_of.__getitem__)) for d in order.designs for m in d.margins()}
 

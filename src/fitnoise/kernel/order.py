@@ -128,6 +128,7 @@ class CostLimit:
             PlanError: The limit is not on pure ε, and the loss of a cell with budget 0 is above 0.
         """
         if self.epsilon is not None:
+            # A loss with Gaussian noise has no pure ε, so a limit on pure ε never allows it.
             return loss.epsilon is not None and loss.epsilon <= self.epsilon
         counts = self.relative_cost(loss)
         return counts.rho <= self.rho or (
@@ -546,6 +547,7 @@ class Order:
         """Return the details of the ledger's entry, stored next to the cost: JSON values without floats."""
         out: dict[str, Any] = {"plan": self.plan, "mechanism": self.mechanism, "rho": str(self.loss.rho)}
         gaussian = self.loss.gaussian_mu_squared
+        # Rounded up, so that the entry never states too small a μ′².
         out |= {} if gaussian is None else {"gaussian": str(ceil_dyadic(gaussian))}
         for design in self.designs:
             for key, values in design.ledger_detail(self.adjacency).items():
@@ -633,5 +635,6 @@ def account(source: DataSource, unit: PrivacyUnit, domain: Domain) -> Account:
         unit: The privacy unit.
         domain: The domain of the records; it has all attributes of the promised pattern.
     """
+    # With an id each release enforces its own pattern, so the account promises no cells.
     bound = () if unit.id is not None else sorted(unit.pattern.names)
     return Account(source.population, unit, tuple((name, cell_key(domain, name)) for name in bound))

@@ -139,6 +139,7 @@ class Series:
                 for t in np.unique(last).tolist():
                     part = np.asarray(rows[last == t])
                     part = part.astype(np.int64) if largest_entry(part) < INT64_SAFE_LIMIT else part
+                    # The rows A_S B_S are divided among periods, so they are the basis here, and nothing mixes them.
                     mixing = np.eye(len(part), dtype=np.int64)[None]
                     one = slice(i, i + 1)
                     groups_of[t].append(StrategyGroup(g.attributes[one], g.sizes[one], part, mixing, g.scales[one]))

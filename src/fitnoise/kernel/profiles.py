@@ -2,7 +2,7 @@
 
 | symbol | meaning |
 |---|---|
-| v | change of the counts |
+| v, e_i | change of the counts; that of one record in cell i |
 | X_k | quadratic form of release k, a Gaussian release of linear functions of the counts x |
 | q_k(v)² = vᵀ X_k v | squared distance at which release k sees the change v |
 
@@ -243,6 +243,7 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
 
 def _factor(p: Profile) -> tuple[_Axes, NDArray[Any]]:
     """Return the values of a profile over its axes of two cells or more, in increasing order of their keys."""
+    # An axis of one cell distinguishes no records.
     axes = [(key, n) for key, n in p.axes if n > 1]
     values = np.array(p.values, dtype=object).reshape([n for _, n in axes])
     order = sorted(range(len(axes)), key=lambda i: axes[i][0])

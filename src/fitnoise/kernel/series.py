@@ -61,6 +61,7 @@ FROZEN: Final = b"fitnoise series 1, frozen counts\n"
 _RANDOM = 32
 
 
+# In ASCII: Python's \d would also take the digits of other scripts.
 _NAME = re.compile(r"(\d{4,})-([0-9a-f]{64})\.(frozen|drawn)|(\d{4,})[fd]-[0-9a-f]{16}\.unfinished", re.ASCII)
 
 
@@ -287,6 +288,7 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, is_first: bool
             "Bring the folder back, or correct its path.",
             "Nothing was drawn and nothing was charged.",
         )
+    # Windows does not keep its permissions in these bits.
     if sys.platform != "win32" and folder.stat().st_mode & 0o077:
         raise DataError(
             "series-folder-open",
@@ -298,6 +300,7 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, is_first: bool
     entries = [e for e in ledger.entries() if e.drawn_period is not None]
     digests = {e.digest for e in entries if (e.account, e.detail["plan"]) == (order.account, order.plan)}
     others = {e.drawn_period.frozen for e in entries if e.drawn_period is not None and e.digest not in digests}
+    # Counts that no entry names are those of a killed process, and stay until `_clear`. Answers always have an entry.
     for path in sorted(folder.iterdir()):
         name = _NAME.fullmatch(path.name)
         if name is None or name[2] in others or (name[3] == "drawn" and name[2] not in digests):

@@ -260,6 +260,7 @@ class PrivacyUnit:
     def _check_pattern(self) -> None:
         for what in ("once_per", "fixed", "sum_within_unit"):
             value = getattr(self, what)
+            # A text is refused: it would be taken apart into letters.
             names = tuple(value) if isinstance(value, list | tuple) else (None,)
             if not _attributes(names):
                 raise SpecError(
@@ -274,6 +275,7 @@ class PrivacyUnit:
             object.__setattr__(self, what, tuple(sorted(names)))
         for what in ("per_value", "separation"):
             value = getattr(self, what)
+            # Held as pairs: a mapping could change after the check, and has no hash.
             pairs = tuple(value.items()) if isinstance(value, Mapping) else value
             good = isinstance(pairs, tuple) and all(isinstance(x, tuple) and len(x) == 2 for x in pairs)
             if not good or not _attributes([a for a, _ in pairs]) or not all(_is_count(n) for _, n in pairs):
@@ -558,8 +560,7 @@ class Adjacency:
             unit: The unit whose records are added, removed or changed.
             promised: Further units whose number of records in these data the publisher states.
 
-        Units with equal names are the same unit, unless their ids differ. The largest number stated for them is the
-        safe one.
+        Units with equal names are the same unit, unless their ids differ.
 
         * If the counting enforces the bound of the other unit, at most that number of its records is added or removed.
         * If the counting enforces the bound of this unit only, one more record may push out another of the same person.
@@ -573,8 +574,10 @@ class Adjacency:
         """
         same = are_confusable(unit.name, self.unit.name) and unit.id in {None, self.unit.id}
         if self.unit.id is not None and same:
+            # The counting enforces its own bound, for any number that the other unit states.
             return replace(self, unit=replace(self.unit, name=unit.name, neighbours=unit.neighbours))
         declared = [u.max_records for u in (self.unit, *promised) if u.id is None and are_confusable(unit.name, u.name)]
+        # Of several numbers stated for one unit, the largest is the safe one; without any there is no bound.
         records = max(declared + ([unit.max_records] if unit.id is None else []), default=MAX_RECORDS_PER_UNIT + 1)
         if self.unit.id is not None:
             # A record that is replaced, with its id, affects two persons.

@@ -58,6 +58,7 @@ class AnswerDesign(Design):
         """
         if self.mechanism.epsilon != self.query.record_epsilon(adjacency):
             raise foreign_mechanism()
+        # The mechanism is made again, so its constructor proves its privacy on this graph.
         return replace(self, mechanism=self.mechanism.on_graph(self.query.graph(self.domain, adjacency)))
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
@@ -93,6 +94,7 @@ class AnswerDesign(Design):
         Raises:
             PlanError: The mechanism was made for another question.
         """
+        # The graph is derived from the question: one that a plan brings along proves nothing about the data.
         if not self.query.bounds(self.domain, adjacency, self.mechanism):
             raise foreign_mechanism()
         return Loss.of_epsilon(self.query.steps(adjacency) * self.mechanism.log_ratio(), by_cell=adjacency.by_cell)

@@ -1,7 +1,8 @@
 """Define staircase noise without a table: for sums and counts with millions of results, at every ε.
 
-**Law.** The noise x on integer points has P(x) = α^d(0,x) / T with d(0, x) = max_k ⌈|x_k|/v_k⌉ and T = Σ_x α^d(0,x). It
-is added to the true result, and the sum is clamped to the box of the results.
+**Law.** The noise x on integer points has P(x) = α^d(0,x) / T with d(0, x) = max_k ⌈|x_k|/v_k⌉ and T = Σ_x α^d(0,x).
+v_k is the largest change of coordinate k by one record. The noise is added to the true result, and the sum is clamped
+to the box of the results.
 
 **Privacy.** Along an edge d changes by at most 1, so no probability changes by more than the factor 1/α ≤ e^ε. Clamping
 is free. Away from the ends of a long range this is the mechanism of tight constraints, and it exists where that one

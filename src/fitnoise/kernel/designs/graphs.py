@@ -510,6 +510,7 @@ class QueryGraph:
             WorkloadError: No result has this label.
         """
         try:
+            # Ranges and `LabelTuples` compute a position, and need no table of labels.
             return self._positions[result] if isinstance(self.results, tuple) else self.results.index(result)
         except (KeyError, ValueError, TypeError) as error:
             raise unknown_result("Nothing was computed.") from error
@@ -598,6 +599,7 @@ def from_networkx(graph: NetworkxGraph) -> QueryGraph:
         )
     labels = list(graph.nodes)
     position_of = {label: i for i, label in enumerate(labels)}
+    # An edge of a multigraph has a third entry, its key.
     pairs = [(position_of[e[0]], position_of[e[1]]) for e in graph.edges]
     return from_edges(len(labels), pairs, labels)
 
@@ -747,6 +749,7 @@ def disjoint_counts(people: int, counts: int) -> QueryGraph:
     checked_integer("people", people)
     checked_integer("counts", counts)
     n = math.comb(people + counts, counts)
+    # The bins of all results, uncounted people included, are that many numbers.
     if n * (counts + 1) > EDGES_LIMIT:
         raise WorkloadError(
             "too-many-disjoint-counts",

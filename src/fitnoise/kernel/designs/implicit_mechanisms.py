@@ -5,6 +5,8 @@ mechanism is a rational α, and one integer Z_o ≥ 0 for every result, with
 
     P(o | i) = α^d(i,o) Z_o / N_i,    N_i = Σ_o α^d(i,o) Z_o.
 
+d(i,o) = max_k ⌈|i_k − o_k|/v_k⌉ is the distance in the graph, and v_k the largest change of coordinate k by one record.
+
 **Privacy.** Neighbours i and j have |d(i,o) − d(j,o)| ≤ 1 for every o. So for any Z
 
     P(o | i) / P(o | j) = α^(d(i,o) − d(j,o)) N_j / N_i ≤ (1/α) · max N / min N.

@@ -2,7 +2,7 @@
 
 Answers come by group. Each group is a sequence of runs, and all answers of a run have noise of one scale. Each design
 defines its groups and their queries (`sectors`, `products`, `trees`, `margins`). The price of Gaussian noise is ρ =
-Δ²/2 for all of them.
+Δ²/2 for all of them. Δ² is the largest sum of squared changes of the answers, each over its σ², by one protected unit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Define the integer strategy of a pure plan, with discrete Laplace noise, and its exact price. Trust kernel.
 
 For some sets b of exchangeable attributes, the strategy asks integer queries A_b of the margin over b and the
-structured cells:
+structured cells. With x the counts of all joint cells:
 
     y_b = (⊗_{a∈b} I ⊗_{a∉b} 1ᵀ) ⊗ A_b x + noise,     P(k) ∝ exp(−|k|/t) on the integers, one scale t for all.
 

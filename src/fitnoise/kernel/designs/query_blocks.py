@@ -53,6 +53,7 @@ def exact_matmul(a: Exact, b: Exact) -> Exact:
 
     The result is int64 if no entry and no partial sum can reach 2⁶², and Python integers otherwise.
     """
+    # An empty array has no largest entry.
     if a.size == 0 or b.size == 0:
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
     largest = max(1, largest_entry(a)) * max(1, largest_entry(b)) * a.shape[1]
@@ -117,6 +118,7 @@ def split(queries: Exact, structure: CellStructure) -> tuple[QueryBlock, ...]:
         groups.setdefault(depends, []).append(i)
     parts = []
     for depends, places in groups.items():
+        # A query is constant along an axis on which it does not depend, so position 0 stands for all.
         index = tuple(slice(None) if axis in depends else 0 for axis in range(len(structure.shape)))
         block = np.stack([shaped[i][index].ravel() for i in places])
         parts.append(QueryBlock(tuple(structure.structured[axis][0] for axis in depends), np.array(places), block))
@@ -129,6 +131,7 @@ def _knot_factors(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
     With two knots, entries lie between those of both. With more, they are at most three times as large as the largest.
     """
     k = len(steps)
+    # Python's integers: the difference of two entries of 62 bits, plus a third, may exceed 64 bits.
     knots, other_cells = np.split(queries.astype(object), [k + 1], axis=axis)
     lowest, rises = knots.take([0], axis), np.diff(knots, axis=axis)
     step_counts = np.array(steps, dtype=object).reshape([k if i == axis else 1 for i in range(queries.ndim)])

@@ -8,6 +8,7 @@ with independent discrete Gaussian noise of scale σ_Tg on every entry.
 
 | symbol | meaning |
 |---|---|
+| x | counts of all joint cells |
 | m_T, k | integers; k is the same for all places of a class |
 | H_a | n_a I − J (for n_a = 2 the row (1, −1)) |
 | σ_Tg | noise scale, the same for all places of a class |
