@@ -76,6 +76,7 @@ class Areas:
         rows = [
             book.leaves(area, "" if names is None else f" of the area {names[i]!r}") for i, area in enumerate(lists)
         ]
+        # the leaves of an area are increasing, each once, as a sparse row needs them
         data = np.ones(sum(map(len, rows)))
         ends = np.cumsum([0, *map(len, rows)])
         incidence = sp.csr_array((data, np.concatenate(rows), ends), shape=(len(rows), hierarchy.size))
@@ -219,6 +220,7 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
     level = header[1] if header[1] in domain and not isinstance(domain[header[1]], Hierarchy) else None
     out: dict[str, list[Any]] = {}
     for row in ([value for value in x.values() if value is not None] for x in rows):
+        # the CSV reader gives None for a field that is missing, and a list of all fields that are too many
         if len(row) != 2 or not all(row):
             raise ReleaseError(
                 "incomplete-row-of-areas",
@@ -234,6 +236,7 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
 
 
 def _codes(domain: Domain, name: str, level: str) -> Iterable[Any]:
+    """Yield the codes of places if the name is of a hierarchy: of this level if it is one of its levels, or of all."""
     hierarchy = domain[name]
     if isinstance(hierarchy, Hierarchy):
         for view in hierarchy.views:

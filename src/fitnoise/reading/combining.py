@@ -175,6 +175,7 @@ class TableUnion:
                     axis_rows, axis_factors = entries_along(x)
                     block = np.add.outer(block * lengths[x], axis_rows).ravel()
                     block_factors = np.multiply.outer(block_factors, axis_factors).ravel()
+            # a column is one longer than its rows, by their sum
             where = np.add.outer(where * (rows + 1), block).ravel()
             factors = np.multiply.outer(factors, block_factors).ravel()
         return where, factors
@@ -314,7 +315,7 @@ def _joined(
                 noisy = np.stack([varying[t][..., row] for t, row in piece.rows], axis=-1)
                 information, seen = (information + lift.T @ piece.adjoint_answers, seen + noisy @ piece.adjoint_answers)
                 sector_pieces.append(piece)
-        # sizes of counts and of sums of large amounts differ by many powers of ten
+        # scaled for the same reason as the noise in `_information`
         sizes = np.sqrt(information.diagonal())
         triangle = np.linalg.cholesky(information / np.multiply.outer(sizes, sizes))
         whitener = sl.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T / sizes[:, None]
@@ -359,6 +360,7 @@ def _information(
     # a form takes e₀ − e₁ along each attribute of the sector, and (e₀ − e₁)ᵀ(I − J/n)(e₀ − e₁) = 2
     noise = np.empty((len(chosen_rows), len(chosen_rows)))
     noise[i, j] = noise[j, i] = forms.take(i).covariances(forms.take(j)) / 2 ** len(sector)
+    # scaled to variances of 1, because counts and sums of large amounts differ by many powers of ten
     sizes = np.sqrt(noise.diagonal())
     factor = sl.cho_factor(noise / np.multiply.outer(sizes, sizes))
     return SectorInformation(source, chosen_rows, sl.cho_solve(factor, lift / sizes[:, None]) / sizes[:, None]), lift
@@ -399,6 +401,7 @@ def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUni
                 )
             if key not in number:
                 number[key] = len(tables)
+                # by the names of files, since two names of tables can give one
                 free = (n for n in itertools.chain([t.name], (f"{t.name} ({k})" for k in itertools.count(2))))
                 name = next(n for n in free if slug(n) not in names)
                 names.add(slug(name))
@@ -559,6 +562,7 @@ class Combination(DerivedTables, QuestionMixin):
         """Return the numbers of a table as they were measured; for means, the counts of `counts_at_ends`."""
         table = self._workload[name]
         labels = table.labels(self._domain)
+        # a form of ones has the positions of the table's numbers among its numbers and their sums
         form = self._combined.form(name, np.ones(table.shape(self._domain)))
         ((key, row),) = form.pieces.items()
         n = row.nnz
@@ -635,6 +639,7 @@ class Combination(DerivedTables, QuestionMixin):
             WorkloadError: There is no such table.
         """
         files = (f"{file}.csv" for file in file_labels(self._workload[name], self._domain))
+        # a table without means has one file, and no use for the second function
         return dict(zip(files, (partial(self.__getitem__, name), partial(self._counted, name)), strict=False))
 
     def texts(self, name: str) -> Texts:
@@ -724,6 +729,7 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
     if same_records is not True:
         raise records_not_stated("same_records=True", "-, /")
     sources = [s for r in releases for s in r._sources]
+    # one noise taken for two independent ones would halve the stated variance
     if len(set(sources)) < len(sources):
         raise ReleaseError(
             "repeated-release",

@@ -450,6 +450,7 @@ class CombinedRatios(RatioExpression):
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)
         tests = len(self._leaves) * (len(self) if simultaneous else 1)
+        # Šidák's bound needs two-sided tests of normal noise: each ratio has one, also for noise that is correlated
         normal = all(ratio._law.normal for ratio in self._leaves)
         low, high = self._box(level(gamma, tests, normal=normal, simultaneous=True))
         return np.asarray(low)[()], np.asarray(high)[()]

@@ -275,6 +275,7 @@ def universe_messages(plan: Plan, part: Table | Family) -> tuple[Message, ...]:
     dropped = left_out(plan).get("left_out")
     rules = [*shares(plan).values(), *condition_messages(plan).get("counted", ())]
     if not rules:
+        # a bound may leave out records beyond the largest number of a unit, or without an id
         partial = "not_counted" in values or dropped or unit.bound is not None
         text = "report.counted.some_records" if partial else "report.counted.all_records"
         rules = [Message(text, (Value("source", source.name),))]

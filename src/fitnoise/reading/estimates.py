@@ -429,6 +429,7 @@ class Estimates(LabelledNumbers):
             `release.count(by=["month", "region"]).change("month", 12).frame()`
         """
         n, k = self._steps(axis, lag, less=1)
+        # row i is label i + k less label i, which may be negative
         return self._combine_along(axis, sp.eye_array(n - k, n, k=k) - sp.eye_array(n - k, n), k, counts=False)
 
     @checked(ReleaseError, "Nothing was computed.", "axis")
@@ -474,6 +475,7 @@ class Estimates(LabelledNumbers):
                 "Choose fewer labels, or a shorter season.",
                 UNCOMPUTED,
             )
+        # a triangle of ones for each season; the last season may be shorter
         running_sums: Any = sp.block_diag([np.tril(np.ones((min(k, n - i),) * 2)) for i in range(0, n, k)])
         return self._combine_along(axis, running_sums, 0, counts=self._counts)
 
@@ -731,6 +733,7 @@ class Ratios(RatioExpression):
         ends = [
             self._factor * x + self._shift if self._factor else np.full(len(self), self._shift) for x in (low, high)
         ]
+        # a factor below 0 exchanges low and high
         ends = [x.reshape(self._rows.shape)[()] for x in (ends if self._factor >= 0 else ends[::-1])]
         return ends[0], ends[1]
 
@@ -865,6 +868,7 @@ def inverted(
     has_left_part, has_right_part = ~inside & (first_root >= low), ~inside & (last_root <= high)
     from_here = np.where(inside, above, np.where(has_left_part, low, np.maximum(last_root, low)))
     to_there = np.where(inside, below, np.where(has_right_part, high, np.minimum(first_root, high)))
+    # no accepted ratio is possible: the counts are then far below 0, or a part far above its total
     none, nearest = from_here > to_there, _nearest(values, possible)
     return np.where(none, nearest, from_here), np.where(none, nearest, to_there), is_significant
 
@@ -915,7 +919,7 @@ def _bisected(
     """
     a, b = values
     unit = np.sqrt(law.covariances[:, [0, 1], [0, 1]]).T
-    unit = np.where(unit > 0, unit, 1.0)
+    unit = np.where(unit > 0, unit, 1.0)  # a form without noise has no unit of its own
     a, b, ratio = a / unit[0], b / unit[1], unit[0] / unit[1]
     # Half-widths are computed up to the slack. Only what exceeds the wider one is rejected by the norm itself.
     wide = 1 + 2 * law.slack
@@ -926,6 +930,7 @@ def _bisected(
         m = law.half_widths(np.stack([s / unit[0], -t / unit[1]], axis=1), confidence)
         return np.asarray(np.abs(s * a - t * b) - wide * m)
 
+    # angles from −π/2 to π/2 are all ratios, and both ends are the infinite one, where b itself is tested
     low, high = (np.arctan(x / ratio) for x in possible)
     with np.errstate(all="ignore"):
         middle = np.where(b == 0, np.sign(a) * math.pi / 2, np.arctan(a / b))
@@ -937,6 +942,7 @@ def _bisected(
         (low, off_low, high, off_high, at_high),
         (high, off_high, low, off_low, at_low),
     ):
+        # from a rejected end to the estimate, or to the other end where the estimate is not possible
         inner, inside = np.where(is_inner, middle, other), np.where(is_inner, off_middle, off_other)
         crossed = _crossing(excess, (end, off), (inner, inside))
         ends.append(np.where((off <= 0) | ~(is_inner | there), end, crossed))

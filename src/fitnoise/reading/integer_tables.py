@@ -141,11 +141,12 @@ class _TableSpace:
         self._atom_matrices = {self.numbers[i]: self.shared.atoms(i) for i in self.shared.largest}
         self._shapes = {n: workload[name].shape(workload.domain) for n, name in zip(self.numbers, names, strict=True)}
         variances = {n: part.table_variances(workload.tables[n].name).ravel() for n in self.largest}
-        # Units for atoms, called standard errors here. They leave the covariances of a table's numbers out: any
-        # positive units are right, because λ and D t only change in inverse ratio.
+        # Units for atoms, called standard errors here: with them, D V Dᵀ has a diagonal of about 1. They leave the
+        # covariances of a table's numbers out. Any positive units are right: λ and D t change in inverse ratio.
         atom_variances = [x if (a := self._atom_matrices[n]) is None else abs(a) @ x for n, x in variances.items()]
         self._ends = np.cumsum([len(x) for x in atom_variances])[:-1]
         self._errors = np.sqrt(np.concatenate(atom_variances))
+        # each multiplication by the covariance visits the same sectors and makes the same sums
         self._routes: rebuilding.RouteCache = {}
         self._sums: dict[tuple[int, frozenset[tuple[str, LeafPartition]]], sp.csr_array] = {}
         self._stacks = [which for which, _ in SectorTables(part, {}).stacks(self.largest)]
@@ -434,7 +435,7 @@ class IntegerTables(DerivedTables):
 
     def check(self) -> Message | None:
         """Return the first guarantee that these tables break; None if they keep all."""
-        if not self.residual <= PROOF_TOLERANCE:
+        if not self.residual <= PROOF_TOLERANCE:  # refuses a residual that is no number, too
             return Message("report.fault.multipliers", (Value("residual", self.residual, ValueKind.GAP),))
         if not all(m.space.satisfies(m.integers) for m in self._parts):
             return Message("report.fault.sums")
@@ -572,6 +573,7 @@ def _make_part(space: _TableSpace, simulations: int) -> _IntegerPart:
     solution = nearest(space.apply_normal_matrix, space.atoms(space.estimates), TOLERANCE, STEPS)
     tables = space.tables_at(solution.values)
     nearest_values = space.flat(tables)
+    # checked as anyone will check it: the search itself may have ended above its own tolerance
     if not space.residual(solution.values, tables) <= PROOF_TOLERANCE:
         raise ReleaseError(
             "nearest-tables-not-found",

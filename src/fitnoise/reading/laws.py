@@ -151,7 +151,7 @@ class LaplaceSums:
 
     @cached_property
     def _scales(self) -> list[float]:
-        return [single_noises(s, {})[1] for s in self._origins[1]]
+        return [single_noises(s, {})[1] for s in self._origins[1]]  # one scale for all combinations of a part
 
     @cached_property
     def _identical_laws(self) -> list[IdenticalNoiseLaw]:

@@ -132,6 +132,7 @@ class TableLayout:
     @cached_property
     def common_margin(self) -> float | None:
         """The printed margin of all numbers except totals, if they have one margin; otherwise None."""
+        # totals have margins of their own, which are larger
         distinct = np.unique(self.rounded_margins[~self.totals])
         return None if self.biased or self.ends is not None or len(distinct) != 1 else float(distinct[0])
 
@@ -230,6 +231,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     gone = [i for i, a in enumerate(row_labels) if a == averaged or a in table.summed]
     free_axes = [i for i in range(len(row_labels)) if i not in gone]
     small = [i for i in free_axes if shape[i] <= MAX_VALUES_ACROSS and not headings[i].periods]
+    # the values of a single column of labels are rows
     axis = small[-1] if len(free_axes) > 1 and small else None
     columns = (Label(None),) if axis is None else tuple(labels[axis])
     down = [i for i in free_axes if i != axis]
@@ -309,6 +311,7 @@ def _with_totals(
     flat = np.arange(math.prod(wide)).reshape(wide)[selected][added]
     each = sp.csr_array((np.ones(len(flat)), (np.arange(len(flat)), flat)), shape=(len(flat), math.prod(wide)))
     forms = Forms(len(flat), {(source, number): each})
+    # the half-width of the noise of a total: margins of correlated numbers do not add up to it
     totals = forms.values(), law(forms).half_widths(np.ones((len(flat), 1)), confidence)
     out = np.empty(shape), np.empty(shape)
     for target, numbers_here, added_numbers in zip(out, numbers, totals, strict=True):

@@ -276,6 +276,7 @@ def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: t
         if added is None:
             break
         out[many], pairs[many] = added, 0  # these rows have no pairs left for the ways below
+    # by sector: each row costs one pass over both tables, for any number of pairs
     heavy = pairs > (0 if tall else MAX_PAIRS_SPARSE)
     for row in np.flatnonzero(heavy).tolist():
         f, h = ({_name(source, t): _tensor(source, t, z, row)} for t, z in ((table, x), (other_table, y)))

@@ -156,6 +156,7 @@ class ReaderQuestion:
         if areas is not None:
             where = {name: x for name, x in where.items() if name != AREA}
         of_areas = areas is not None and areas.names is not None
+        # areas with names break the numbers down, first of all unless the breakdown places them
         label_names = columns if not of_areas or AREA in columns else (AREA, *columns)
         columns = tuple(name for name in label_names if not of_areas or name != AREA)
         _refuse_unknown(domain, (*names(where), *columns))
@@ -178,6 +179,7 @@ class ReaderQuestion:
             home = domain.attribute_of(name)
             part = selections.get(home, _everyone(domain, home))
             if name in where:
+                # conditions on several levels of one hierarchy hold together
                 part = replace(
                     part, is_counted=part.is_counted & _cells(domain, name, where[name])[leaves(domain, name)]
                 )
@@ -186,6 +188,7 @@ class ReaderQuestion:
             home, attribute = domain.attribute_of(name), domain[name]
             label_index = leaves(domain, name)
             all_of_it = replace(selections[home], label_name=name, labels=attribute.values, label_index=label_index)
+            # excludes no leaf, and drops the labels that the conditions left without one
             selections[home] = all_of_it.exclude(np.zeros(len(label_index), dtype=bool))
         if areas is not None:
             selections[areas.home] = _inside(areas, selections.get(areas.home, _everyone(domain, areas.home)))
@@ -258,7 +261,7 @@ class ReaderQuestion:
             n = attribute.own_size
             if not part.is_counted[:n].all():
                 chosen.append(self._values(home, part).text)
-            elif not part.is_counted[n:].all():
+            elif not part.is_counted[n:].all():  # a list of chosen values shows already that others do not count
                 missing = [
                     x for x, there in zip(attribute.missing_cells, part.is_counted[n:], strict=True) if not there
                 ]
@@ -545,6 +548,7 @@ def _of_rows(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
             tuple(run.tolist()) for run in np.split(cells, np.flatnonzero(np.diff(cells) != 1) + 1)
         ]
         key: tuple[int, ...] = tuple(cells.tolist())
+        # one row for all cells, or one for each run of cells: most questions need no matrix
         if not (rows.data[span] == 1).all() or not all(x in row_of for x in ([key] if key in row_of else runs)):
             return _solved(operator, rows)
         entries += [(i, row_of[x]) for x in ([key] if key in row_of else runs)]
@@ -587,6 +591,7 @@ def refuse(sources: Sequence[AnswerSource], question: ReaderQuestion) -> Release
         selections = {home: question.selections[home] for home in homes}
         return any(next(_showing(w, selections), None) is not None for w in workloads)
 
+    # the narrowest reason first: one attribute, then a pair, then all of them together
     for home in question.selections:
         if not is_shown([home]):
             return ReleaseError(

@@ -122,8 +122,9 @@ class FiniteAnswer:
         value: The answer: a number, a tuple of several numbers, or a label.
         output: The index of the drawn output, from 0.
         moe: With a probability of `confidence` or more, every part of `value` is within this distance of the true
-            answer, for any true answer. None where results are not numbers.
-        hit_rate: The probability that the true answer is published, on average over the question's prior.
+            answer, for any true answer. None where results are not numbers, or where `rank_moe` is given.
+        hit_rate: The probability that the true answer is published, on average over the question's prior; None where
+            `rank_moe` is given.
         rank_moe: The error of a median or quantile by ranks, in place of `moe` and `hit_rate`. With a probability of
             `confidence` or more, `value` has at most this number of records too many below it. It also has at most this
             number too few at or below it.
@@ -540,6 +541,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         for name in combination:
             if name not in self:
                 raise unknown_table(name, list(self), "Nothing was estimated.")
+        # every name has a part, as checked above, so `or 0` changes nothing
         parts = (
             (self._sources[self._part(name) or 0].form(name, x), self.plan.group(name).publication.workload[name], x)
             for name, x in combination.items()

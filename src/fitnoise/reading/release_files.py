@@ -212,7 +212,7 @@ def _fresh(path: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path,
             return stage, None
         if stage.exists():
             return stage, held
-        os.close(held)
+        os.close(held)  # a process cleared it between its making and its locking: try another name
 
 
 def unfinished(folder: Path) -> ReleaseError | None:
@@ -266,7 +266,7 @@ def _leftovers(folder: Path, name: str) -> Iterator[Path]:
     for stage in paths:
         try:
             held = hold(stage)
-        except OSError:
+        except OSError:  # a living process holds it; or nothing can be locked here, and then nothing is removed
             continue
         try:
             yield stage
@@ -560,5 +560,5 @@ def sync_folder(folder: Path) -> None:
         else:
             with path.open("rb+") as file:
                 os.fsync(file.fileno())
-    for path in folders:
+    for path in folders:  # names last: a name on the disk then leads to a complete file
         sync_names(path)

@@ -187,6 +187,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
     first_cells = np.unique(cells[inside], return_index=True)[1]
     rows_from_atoms = None
     if rows > atoms:
+        # the cells of an atom are counted by the same rows, so one cell stands for all of them
         rows_from_atoms = sp.csr_array(rules.dense(view.operator(attribute))[:, inside[first_cells]].astype(np.float64))
     return CountColumn(home, cells[leaf_cells], atoms, rows, coefficients, rows_from_atoms)
 
@@ -194,6 +195,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
 def _atoms(view: View, attribute: Attribute) -> Indices:
     """Return the atom of each cell of an attribute, −1 without one: cells counted by equal rows share an atom."""
     if isinstance(view, AtMost):
+        # each row has one value more than the row before, so every value that a row adds is an atom
         out = np.full(attribute.size, -1, dtype=np.intp)
         out[: len(view.labels(attribute))] = np.arange(len(view.labels(attribute)))
         return out

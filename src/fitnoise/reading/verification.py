@@ -335,6 +335,7 @@ def _check_document(plan: Plan, text: str) -> Message | None:
     other = disagreements(stated, plan.document())
     if other:
         return _disagreement("report.fault.document", other)
+    # a plan has one text: another spelling of equal values could hide a difference from a reader of the file
     canonical = json.dumps(stated, separators=(",", ":"), allow_nan=False) + "\n"
     return None if canonical == text else Message("report.fault.plan_form")
 
@@ -693,6 +694,7 @@ def _other_charge(plan: Plan, entry: VerifiableEntry) -> Message | None:
     if entry.account != plan.order.account:
         source = Value("source", entry.account.source, ValueKind.CODE)
         return Message("report.fault.other_account", (entry_value, source, Value("account", entry.account.sentence)))
+    # a ledger sums fractions with powers of 2 below, so it charges ρ rounded up to one of these
     if entry.epsilon != plan.exact_epsilon or entry.rho != ceil_dyadic(plan.loss.rho):
         return _cost("report.fault.other_cost", entry.rho, entry_value, Value("cost", plan.rho, ValueKind.RECOMPUTED))
     for account, price in list(entry.prices.items())[1:]:
