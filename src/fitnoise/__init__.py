@@ -175,4 +175,5 @@ if not TYPE_CHECKING:  # a type checker that saw this would believe any name
         if room is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         loaded = import_module(f"{__name__}.{room}")
+        # two threads may come here at once: both return the object that was stored first
         return globals().setdefault(name, loaded if name in _SHORT else getattr(loaded, name))

@@ -543,6 +543,7 @@ def list_periods(
         one = draws[i] if i < len(draws) else None
         entry = one.charge if isinstance(one, Measurement) else one
         waits = entry is not None and entry.digest in waiting
+        # the charge of a period that was not drawn yet is that of its draw
         price = 0.0 if waits else rounded_up(claimed(design, plan.order.adjacency).loss(plan.order.adjacency).rho)
         number, time = (None, None) if entry is None else (entry.sequence, entry.time)
         frozen = entry is None or entry.digest not in others
@@ -817,7 +818,7 @@ def count(
     counter = _opened(plan, data, table, None)
     report_stage("counting")
     content = sealed(plan.order, counter, public_key, progress=lambda x: report_stage(f"counting, {x:.0%}"))
-    replace_file(path, content, 0o600)
+    replace_file(path, content, 0o600)  # for its owner only, sealed or not
     _report_dropped(counter, notice, dropped)
     return path
 

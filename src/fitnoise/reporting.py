@@ -162,7 +162,7 @@ class Report:
     def __post_init__(self) -> None:
         merged: dict[Any, Section] = {}
         for i, section in enumerate(self.sections):
-            key = (section.title, section.path) if section.title else i
+            key = (section.title, section.path) if section.title else i  # a number, which is no other section's key
             merged[key] = merged[key] + section if key in merged else section
         object.__setattr__(self, "sections", tuple(merged.values()))
 

@@ -233,7 +233,7 @@ def catalogue(language: str) -> Mapping[str, str]:
             if text_id in texts:
                 raise ValueError(f"two files of the catalogue {language!r} have a text for {text_id!r}")
             texts[text_id] = text
-    return MappingProxyType(texts)
+    return MappingProxyType(texts)  # all callers share it, so none may change it
 
 
 def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -346,6 +346,7 @@ AttributeSpec = Annotated[
 ]
 """All kinds of attributes."""
 
+# read from the models, so that no kind can be left out here
 KINDS: tuple[str, ...] = tuple(
     name for model in get_args(get_args(AttributeSpec)[0]) for name in get_args(model.model_fields["type"].annotation)
 )
