@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 def separate_budgets_rho(part: TablePart) -> dict[str, float]:
-    """Return each ρ at which separate noise on each number meets a plan's targets, by name; empty if none is known.
+    """Return each ρ at which separate noise on each number is as accurate as a plan, by name; empty if none is known.
 
-    The first entry is for the tables as they are. The other entries make the tables consistent by least squares, with
-    budgets by the targets, equal budgets, and (up to MAX_TABLES tables) the best budgets. The comparison needs two or
-    more levels of one tree of places, shown value by value, with targets for every number. It does not cover cell
-    budgets and series. The neighbours add or remove a record, or all of a unit. Budgets are compared only if no other
-    assumption separates records of a unit.
+    As accurate means that the worst ratio of variance to target is that of the plan. The first entry is for the
+    tables as they are. The other entries make the tables consistent by least squares, with budgets by the targets,
+    equal budgets, and (up to MAX_TABLES tables) the best budgets. The comparison needs two or more levels of one
+    tree of places, shown value by value, with targets for every number. It does not cover cell budgets and series.
+    The neighbours add or remove a record, or all of a unit. Budgets are compared only if no other assumption
+    separates records of a unit.
 
     Args:
         part: A part with Gaussian noise, from any planner.

@@ -131,7 +131,11 @@ class EquitablePartition:
         return cls(tuple(tables), tuple(sectors), number, np.concatenate(chosen), np.concatenate(counts), trivial)
 
     def reduced(self, i: int, m: Members) -> sp.csr_array:
-        """Return, for classes of sectors and of tables, the share of the table class that has one of the sectors."""
+        """Return for each class of sectors and each class of tables the share of these tables that contain one sector.
+
+        i: The number of the group of sectors.
+        m: The tables of one group that reach them.
+        """
         rows, classes = self.sectors[i], self.tables[m.tables]
         incidence = m.incidence[rows.heads]
         class_of = classes.class_of

@@ -36,10 +36,10 @@ from fitnoise.solving.problems import Block, Pairwise, Problem, QuerySource, Sha
 from fitnoise.solving.sectors import Decomposition, SectorGroup, afford
 
 MAX_KINDS = 2**21
-"""Most kinds of pairs in memory, for replace-one neighbours."""
+"""The largest number of kinds of pairs in memory, for replace-one neighbours."""
 
 MAX_PAIRED_SECTORS = 4096
-"""Most sectors under replace-one neighbours: each has its own matrix of pairs."""
+"""The largest number of sectors under replace-one neighbours: each has its own matrix of pairs."""
 
 MAX_DROPPED_WEIGHT = 2e-8
 """Share of all weights, in the pairs of least weight, that the evidence may omit; the bound falls by about as much."""

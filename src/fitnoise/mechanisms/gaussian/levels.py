@@ -48,7 +48,8 @@ MIN_MARGIN_REDUCTION = 2.0**-10
 """The share of a margin's precision by which its levels may exceed it, as rounding; in fact rounding is about 2⁻²⁰."""
 
 MAX_DENSE_LEAVES = 2_000
-"""Most leaves for other goals and for cell budgets, which use one structured attribute; planning takes hours."""
+"""The largest number of leaves for other goals and for cell budgets, which use one structured attribute; planning takes
+hours."""
 
 
 def is_supported(request: Publication) -> bool:

@@ -55,7 +55,7 @@ MAX_SCALE_RATIO = MAX_SCALE / 2 ** (MIN_EXPONENT + 1)
 """Largest ratio of a noise scale to the smallest one of the same set that can be drawn."""
 
 MAX_CLASSES = 350_000
-"""Most classes of places, in all: planning takes a minute or two, and about a gigabyte."""
+"""The largest number of classes of places, in all: planning takes a minute or two, and about a gigabyte."""
 
 
 def refuse_endless_classes(problem: LevelProblem) -> None:
@@ -75,7 +75,7 @@ def refuse_endless_classes(problem: LevelProblem) -> None:
 def rounded(problem: LevelProblem, d: Decomposition, weights: TreeWeights, records: int, parts: int) -> TreeStrategy:
     """Return integers for the weights of classes, with enough bits to lose almost nothing.
 
-    records: Most records that are counted.
+    records: The largest number of records that are counted.
     parts: Number of parts of each record.
 
     Raises:

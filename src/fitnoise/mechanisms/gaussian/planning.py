@@ -70,13 +70,14 @@ from fitnoise.solving.witnesses import claimed
 DEFAULT_GAP = 1e-6
 
 ONE_THREAD = 512
-"""Most structured cells for one BLAS thread: on small matrices, more threads take many times longer."""
+"""The largest number of structured cells for one BLAS thread: on small matrices, more threads take many times
+longer."""
 
 MAX_DENSE_LEAVES = 128
-"""Most leaves of levels that are planned as one structured attribute, to any gap, in seconds."""
+"""The largest number of leaves of levels that are planned as one structured attribute, to any gap: it takes seconds."""
 
 MAX_DENSE_LEAVES_SLOW = 1024
-"""Most leaves for such a plan if one weight a level is too far from the optimum: it takes minutes."""
+"""The largest number of leaves for such a plan if one weight a level is too far from the optimum: it takes minutes."""
 
 LEVEL_GAP = 1e-2
 """Target gap for many places with different numbers of places. If the gap exceeds 1.5 times it, or the request asks a
@@ -86,7 +87,7 @@ REPLACED_GAP = 0.1
 """Largest gap under replace-one neighbours before a plan as one structured attribute, which takes hours."""
 
 LEVEL_ITERATIONS = 200
-"""Most iterations of the ascent to its bound."""
+"""The largest number of iterations of the ascent to the bound of a plan by levels."""
 
 LEVEL_WORK = 10_000_000
 """Largest product of classes of places, over all sectors, and these iterations: about ten seconds. At least 20 are run.
@@ -109,10 +110,11 @@ SETS_GAP = 1e-4
 """Target gap if records of one unit lie in different structured cells: each further digit needs more sets of them."""
 
 SETS_CELLS = 256
-"""Most structured cells for plans on sets of records, which take a minute or two; above it, on single records."""
+"""The largest number of structured cells for plans on sets of records, which take a minute or two; above it, on single
+records."""
 
 SETS_ROUNDS = 60
-"""Most rounds that add the costliest sets of records to the planned ones."""
+"""The largest number of rounds that add the costliest sets of records to the planned ones."""
 
 FIRST_SETS_GAP = 2e-3
 """First gap of the solver: the costliest sets at that point exceed the known sets by far more."""
@@ -130,11 +132,13 @@ MANY_SECTORS = 2**12
 """Number of sectors above which `MIXTURE_STEPS` falls to two."""
 
 MAX_DENSE_CELLS = 1024
-"""Most joint cells of several structured attributes for a joint plan, to any gap, in about a minute. Above it, product
-form takes seconds. If the request asks a smaller gap, the joint plan is used up to `MAX_STRUCTURED_CELLS` cells."""
+"""The largest number of joint cells of several structured attributes for a joint plan, to any gap, in about a minute.
+Above it, product form takes seconds. If the request asks a smaller gap, the joint plan is used up to
+`MAX_STRUCTURED_CELLS` cells."""
 
 MAX_DENSE_CELLS_SLOW = 2048
-"""Most joint cells for a joint plan if product form exceeds the gap `PRODUCT_GAP`: it takes minutes."""
+"""The largest number of joint cells for a joint plan if product form exceeds the gap `PRODUCT_GAP`: it takes
+minutes."""
 
 PRODUCT_GAP = 5e-2
 """Largest gap of product form without a requested gap: several views of several attributes can exceed it."""
@@ -170,7 +174,7 @@ def plan(
         start: A plan for similar tables, whose weights are the start. It changes the time, and the result only within
             the gap.
         device: The device of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda".
-        max_iterations: Most iterations of the solver.
+        max_iterations: The largest number of iterations of the solver.
         progress: A callback with the iteration and the relative gap so far.
 
     Returns:
@@ -816,6 +820,9 @@ def scale_noise(
     """Scale all noise so that the worst target holds, or the budget does, or a hybrid objective is at its minimum.
 
     achieved: The variances of the strategy; None computes them from its sectors.
+
+    Raises:
+        PlanError: A scale is outside the range of the exact sampler, the strategy costs nothing or it exceeds a budget.
     """
     if publication.budget is None:
         achieved = variances(decomposition, strategy) if achieved is None else achieved

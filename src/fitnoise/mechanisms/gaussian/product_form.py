@@ -52,13 +52,14 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 MAX_VALUES = 2_000
-"""Most values of a structured attribute: every step decomposes matrices with one row and column for each value."""
+"""The largest number of values of a structured attribute: every step decomposes matrices with one row and column for
+each value."""
 
 MAX_TABLES = 20_000
-"""Most tables, since each is processed by itself."""
+"""The largest number of tables, since each is processed by itself."""
 
 MAX_COUNTS = 2**26
-"""Most counts of one table, since all are held in memory."""
+"""The largest number of counts of one table, since all are held in memory."""
 
 CONDITION = 1e10
 """Condition number of a factor's integers above which doubles do not invert them accurately enough."""
@@ -226,7 +227,7 @@ class ProductEstimation:
 
     @property
     def whiteners(self) -> list[Floats]:
-        """Noise scales before factors are inverted; the largest one if they vary with the rows."""
+        """Noise scales before factors are inverted, (K, 1, 1) by group; the largest one if they vary with the rows."""
         return [
             np.sqrt([[[self.noise[tuple(attributes)].max()]] for attributes in g.attributes.tolist()]).reshape(-1, 1, 1)
             for g in self.strategy.groups

@@ -21,7 +21,7 @@ SOLVER_GAP = 1e-4
 """Gap of the solver for the cost of separate plans."""
 
 CELLS = 128
-"""Most structured cells for which that cost is computed, in seconds."""
+"""The largest number of structured cells for which that cost is computed, which takes seconds."""
 
 
 EQUIVALENT_COST_TOLERANCE = 1e-3

@@ -195,6 +195,9 @@ def past(full_part: TablePart, publication: Publication, periods: int) -> TableP
     full_part: The tables of all periods.
     publication: The publication, cut to these periods (:func:`cut`).
     periods: The number of periods.
+
+    Raises:
+        PlanError: The strategy measures the rows of a period differently in sectors of one group.
     """
     structure = GAUSSIAN.cell_structure(publication)
     period_of_cell = _period_of_cells(full_part.strategy.structure, str(publication.series))
