@@ -16,11 +16,11 @@ from fitnoise.solving.sectors import Decomposition
 from fitnoise.solving.trees import SHARPNESS, LevelProblem
 
 MAX_TABLES = 100
-"""The largest number of tables for which the best budgets are computed, in seconds."""
+"""The largest number of tables for which the best budgets are computed: it takes seconds."""
 
 
 def best(problem: LevelProblem, d: Decomposition) -> Floats:
-    """Return the precisions of the numbers of each table of least cost, up to one common factor, (J,).
+    """Return precisions of the numbers of each table, up to one common factor, (J,), whose cost a search minimises.
 
     As in `trees.solve`, the search replaces the largest relative variance by norms with a growing exponent.
 

@@ -395,6 +395,7 @@ def _krylov(start: Floats, matrices: list[Floats], rank: int) -> Floats:
                 for _ in range(2):
                     y = y - known_columns @ (known_columns.T @ y)
                 norm = float(np.linalg.norm(y))
+                # A shorter rest is rounding: the span holds the image already.
                 if norm > 1e-9 * float(np.linalg.norm(image)) and basis.shape[1] + len(new) < rank:
                     new.append(y / norm)
         front = np.column_stack(new) if new else np.zeros((len(start), 0))
@@ -435,5 +436,6 @@ def _followed(mass: Floats, before: Floats) -> Floats:
     total = float(positive.sum())
     if not total > 0:
         return before
+    # A weight of 0 would stay 0.
     floored = np.maximum(positive / total, 1e-9)
     return np.asarray(floored / floored.sum())

@@ -117,6 +117,7 @@ class InteriorPointSearch:
         # z needs the gradient, and the gradient needs z for κ: the first pass takes z = 0.
         self.z = np.zeros_like(w)
         self._stand(w, evaluation)
+        # With w∘z = τ, the gap is about the number of weights times τ.
         tau = max(0.5 * min(self.best.gap, 10.0) / len(w), 1e-14)
         self.z = np.maximum(self.gradient, tau / w)
         self._stand(w, evaluation)

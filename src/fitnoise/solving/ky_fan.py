@@ -566,6 +566,7 @@ class _KyFanSearch:
         while damping < MAX_DAMPING:
             p, slope = point.weights, 1 - point.slopes
             largest = float(p.max())
+            # Steps go with the scale, so that a weight near 0 could not grow again without this lower bound.
             scale = np.maximum(p, 1e-6 * largest)
             displacement = float(np.abs(p - np.maximum(p - slope * scale, 0)).max())
             # Bertsekas: cells near 0 with a positive slope go to 0; the Newton step is for the others.

@@ -641,6 +641,7 @@ class _LowRankVariances(_TableVariances):
         self._answers = self._rows.mv(point.scaled.T)
         cell_variances = self._squares.mv(point.s**2)
         saved = np.einsum("jr,jr->j", self._answers, self._answers @ point.inverse)
+        # The difference can round to 0 or below.
         return np.asarray(np.maximum(cell_variances - saved, 1e-13 * cell_variances))
 
     def products(self, point: _StrategyPoint, q: Floats) -> tuple[Floats, Floats]:

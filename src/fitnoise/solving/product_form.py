@@ -576,6 +576,7 @@ class ProductSearch:
                 row_variances = b[k, v] * self.v[k][v] + phi[k, v] * self.f[k][v]
                 f.q[k, v] = _normalised(q * row_variances / (q @ row_variances))
             worst = f.products(f.hi, f.lo) / self.s[f.sectors]
+            # A weight of 0 would stay 0.
             f.theta = np.maximum(f.theta * worst.sum(axis=1) / f.table.variance / self.nu, 1e-12)
         total = sum(f.theta.sum() for f in self.families)
         for f in self.families:

@@ -52,7 +52,7 @@ from fitnoise.kernel.designs.witness import Blocks, Closed, Multipliers, Witness
 from fitnoise.solving.moving_records import tops
 
 MAX_PLACES = 2**8
-"""The largest number of places whose sets are bounded, in seconds."""
+"""The largest number of places whose sets are bounded: it takes seconds."""
 
 BITS = 80
 """The number of bits of the integers that are bounded in place of larger ones, rounded up."""

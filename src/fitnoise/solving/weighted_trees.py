@@ -296,12 +296,16 @@ def solve(
     enough = bound * (1 + gap)
     current, cost = _balanced(problem, evidence, begun, steps, enough)
     best = min(best, (current, cost), key=lambda x: x[1])
+    # The next search is over logarithms.
     current = TreeWeights(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in current.x), current.r)
     return _sharpened(problem, current, best, int(0.6 * steps), enough)
 
 
 def polished(problem: LevelProblem, weights: TreeWeights) -> TreeWeights:
-    """Return weights with the same r that are better, if the search finds any."""
+    """Return weights with the same r that are better, or the given ones if the search finds none.
+
+    They are scaled so that the worst number just meets its target.
+    """
     errors, size = AchievedErrors.from_weights(problem, weights), sum(len(a) for x in weights.x for a in x)
     lowest = min(float(a[a > 0].min()) for x in weights.x for a in x if (a > 0).any())
     begun = TreeWeights(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in weights.x), weights.r)
