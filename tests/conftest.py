@@ -43,7 +43,7 @@ KERNEL = {
     "test_patterns", "test_periods", "test_persons", "test_privacy",
     "test_products", "test_promises", "test_ranks", "test_relaxations", "test_sealed", "test_selections", "test_sets",
     "test_shares", "test_spark", "test_statistical",
-    "test_strategy", "test_trees", "test_units", "test_witness",
+    "test_stores", "test_strategy", "test_trees", "test_units", "test_witness",
 }  # fmt: skip
 """Whose fast tests take every branch of the kernel; all others run untraced, at full speed. So do those of them that
 are marked `no_cover`: tracing takes as long as the test, and others take the same branches."""
@@ -221,8 +221,8 @@ def tried_once(right, monkeypatch):
 @pytest.fixture
 def standing_still(monkeypatch):
     """The clock and the salt of a charge, which the digest in a release covers: the same for all releases of a test."""
-    from fitnoise.kernel import ledger as ledgers
     from fitnoise.kernel import measure as measuring
+    from fitnoise.kernel.ledger import rules as ledgers
 
     monkeypatch.setattr(measuring, "token_hex", lambda n: "00" * n)
     monkeypatch.setattr(ledgers, "datetime", SimpleNamespace(now=lambda zone: datetime(2026, 1, 1, tzinfo=zone)))

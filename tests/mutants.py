@@ -39,6 +39,8 @@ from mutmut.workers.isolation import ForkServerRunner, MutantResult
 ROOT = Path(__file__).resolve().parents[1]
 COPIES, LISTED = ROOT / "build" / "mutants", ROOT / "docs" / "developers" / "mutation_testing.md"
 
+LEDGER = "ledger ledger_steps periods -k 'not killed and not race and not damaged and (ledger or is_drawn or composed)'"
+
 TESTS = {
     "losses": "losses exact_curve",
     "order": "order trees patterns persons shares by_class "
@@ -48,8 +50,10 @@ TESTS = {
     "privacy": "privacy exact_curve losses",
     "exact_powers": "exact finite_priors -k 'test_exact or exponentials or alpha or logarithms or powers or epsilons'",
     "profiles": "composition",
-    "ledger": "ledger ledger_steps periods "
-    "-k 'not killed and not race and not damaged and (ledger or is_drawn or composed)'",
+    "ledger/entries": LEDGER,
+    "ledger/refusals": LEDGER,
+    "ledger/rules": LEDGER,
+    "ledger/sqlite": LEDGER,
     "periods": "periods",
     "series": "periods",
     "designs/_base": "margins order parts",

@@ -22,7 +22,7 @@ from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
-from fitnoise.kernel import ledger as ledgers
+from fitnoise.kernel.ledger import DrawnPeriod, sqlite
 from fitnoise.kernel.losses import Loss
 from fitnoise.reading.release_files import read_text
 from laws.documents import places
@@ -169,7 +169,7 @@ def ledger(file, rng):
         db.commit()
 
 
-TRIGGERS = [sql for sql in ledgers._SCHEMA if sql.startswith("CREATE TRIGGER")]
+TRIGGERS = [sql for sql in sqlite._SCHEMA if sql.startswith("CREATE TRIGGER")]
 
 
 @functools.cache
@@ -191,7 +191,7 @@ def ledger_file():
             book.charge(record, cells, {"plan": f"{i:064x}"} | sectors, also={person: cells}, composed_with=composed)
         for i in range(6):
             book.charge(homes, pure, {"plan": f"{i:064x}"} | sectors)
-        periods = [ledgers.DrawnPeriod(i, f"{i:064x}") for i in (1, 2)]
+        periods = [DrawnPeriod(i, f"{i:064x}") for i in (1, 2)]
         book.charge(homes, pure, {"plan": "f" * 64}, drawn_period=periods[0])
         book.period(homes, "f" * 64, periods[1])
         for cap in (Fraction(1, 100), Fraction(1, 10**6)):

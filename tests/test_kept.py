@@ -208,7 +208,7 @@ def test_a_charge_has_one_set_of_answers(book):
 def test_a_chain_finds_entries_and_answers_by_their_digests(book):
     charges = [book.charge(ME, SMALL_LOSS, {"plan": f"{i:064x}"}) for i in range(3)]
     answers = [book.answer(charges[i], "a" * 64) for i in (2, 0)]
-    with book._transaction("BEGIN") as chain:
+    with book._transaction(write=False) as chain:
         assert list(chain) == [*charges, *answers]
         assert chain.by_digest == {e.digest: e for e in chain}
         assert chain.answers == {charges[2].digest: answers[0], charges[0].digest: answers[1]}
@@ -252,7 +252,7 @@ def test_an_entry_of_answers_is_written_when_they_are_kept_and_else_not_at_all(b
         book.answer(charge, "a" * 64, wrong)
     assert book.answered(charge) is None
     held = []
-    book.answer(charge, "a" * 64, lambda: held.append(book._db.in_transaction))
+    book.answer(charge, "a" * 64, lambda: held.append(book._store._db.in_transaction))
     assert held == [True]
 
 

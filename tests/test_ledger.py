@@ -33,7 +33,19 @@ from hypothesis import strategies as st
 import fitnoise.kernel.ledger as room
 from charges import loss
 from fitnoise.errors import BudgetExceeded, LedgerError
-from fitnoise.kernel.ledger import GENESIS, Account, DrawnPeriod, Ledger, LedgerEntry, Price, Quote
+from fitnoise.kernel.ledger import (
+    GENESIS,
+    Account,
+    DrawnPeriod,
+    Ledger,
+    LedgerEntry,
+    Price,
+    Quote,
+    rules,
+    sqlite,
+)
+from fitnoise.kernel.ledger.entries import digest_columns, find_price
+from fitnoise.kernel.ledger.refusals import format_rho
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import HALF_PI, pure_mu_squared
 from fitnoise.kernel.profiles import ChargedPlan, Profile, ceil_dyadic
@@ -334,7 +346,7 @@ def test_whoever_is_protected_pays_for_every_release() -> None:
         assert spent() == [None, None, 26]  # the cost of a replacement gives no bound on that of a new record
         unknown = Account("survey", PrivacyUnit("household", id="house"))
         assert [e.price(unknown) for e in ledger.entries()] == [None] * 5
-        assert "∞" in room._rho_text(ledger.balance(unknown).spent)
+        assert "∞" in format_rho(ledger.balance(unknown).spent)
         assert (ledger.balance(SURVEY).remaining, ledger.balance(SURVEY).fits) == (None, True)
 
 
@@ -370,12 +382,12 @@ def test_of_bounds_with_the_same_rho_the_smallest_epsilon_and_mu_hold(index: int
     mu = [Price(half, None, None, Fraction(x, 4), Fraction(2)) for x in (4, 3)]
     for prices in (pure, mu, [Price(half), Price(half)]):
         stated = {units[i]: prices[i] for i in (index, 1 - index)}
-        assert room._price(declared, stated, SURVEY) == prices[1]
+        assert find_price(declared, stated, SURVEY) == prices[1]
 
 
 def test_pure_prices_with_profiles_add_up_in_mu_where_no_rate_is_stated() -> None:
     one = Price(YOUNG.largest, YOUNG, Fraction(1))
-    assert room._joint_mu([one, one]) == 2 * ceil_dyadic(pure_mu_squared(Fraction(1)))
+    assert rules._join_mu_squared([one, one]) == 2 * ceil_dyadic(pure_mu_squared(Fraction(1)))
 
 
 def test_the_rest_of_a_cap_on_epsilon_is_stated_in_rho() -> None:
@@ -519,7 +531,7 @@ def test_pure_charges_are_pure_for_every_unit() -> None:
 
 def test_short_fractions_are_printed_exactly_and_long_ones_to_six_digits() -> None:
     texts = {None: "∞", Fraction(7): "7", Fraction(1, 1000): "1/1000", Fraction(2, 3 * 2**64): "about 3.61401e-20"}
-    assert {x: room._rho_text(x) for x in texts} == texts
+    assert {x: format_rho(x) for x in texts} == texts
 
 
 @pytest.mark.parametrize("short", [0, 1])
@@ -898,7 +910,7 @@ def test_twins_that_are_there_stay_two_accounts(path: Path) -> None:
     """A ledger of before names were compared is read, and goes on under both names; a third is refused."""
     twin = Account("SURVEY", SURVEY.unit)
     with pytest.MonkeyPatch.context() as patch, Ledger(path) as ledger:
-        patch.setattr(room, "_refuse_twin", lambda *_: None)
+        patch.setattr(rules, "_refuse_twin", lambda *_: None)
         ledger.charge(twin, loss(Fraction(1, 8)), {})
     with Ledger(path) as ledger:
         assert [ledger.balance(a).spent for a in (SURVEY, twin)] == [Fraction(3, 4), Fraction(1, 8)]
@@ -913,7 +925,7 @@ def test_a_new_ledger_is_empty_in_one_private_file(tmp_path: Path) -> None:
         assert ledger.head() == (0, GENESIS)
         assert (ledger.verify(), ledger.entries(), ledger.accounts()) == (0, [], [])
         ledger.charge(SURVEY, loss(Fraction(1)), {})
-        assert ledger._db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+        assert ledger._store._db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert [p.name for p in tmp_path.iterdir()] == [path.name]
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     if os.name == "posix":
@@ -996,9 +1008,9 @@ def test_a_file_larger_than_any_ledger_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_ledger_may_be_as_large_as_it_may_be(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "_MAX_BYTES", path.stat().st_size)
+    monkeypatch.setattr(sqlite, "_MAX_BYTES", path.stat().st_size)
     Ledger(path).close()
-    monkeypatch.setattr(room, "_MAX_BYTES", path.stat().st_size - 1)
+    monkeypatch.setattr(sqlite, "_MAX_BYTES", path.stat().st_size - 1)
     with refused("ledger.file-too-large"):
         Ledger(path)
 
@@ -1085,7 +1097,7 @@ def test_a_ledger_left_in_another_journal_mode_is_one_file_again(path: Path) -> 
     with Ledger(path) as ledger:
         ledger.charge(SURVEY, loss(UNIT), {})
         assert [p.name for p in path.parent.iterdir()] == ["ledger.db"]
-        assert ledger._db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        assert ledger._store._db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
 def test_a_read_only_ledger_can_be_read_and_not_charged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1109,7 +1121,7 @@ def test_a_read_only_ledger_can_be_read_and_not_charged(path: Path, monkeypatch:
 
 def test_a_full_disk_charges_nothing(path: Path) -> None:
     with Ledger(path) as ledger:
-        ledger._db.execute("PRAGMA max_page_count = 3")
+        ledger._store._db.execute("PRAGMA max_page_count = 3")
         with refused("ledger.disk-full"):
             ledger.charge(SURVEY, loss(UNIT), {"plan": "x" * 20_000})
         assert ledger.verify() == 5
@@ -1285,7 +1297,7 @@ def forged(path: Path, kind: str, rho: str, detail: str) -> None:
     with raw(path) as db:
         last, digest = db.execute("SELECT sequence, digest FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
         columns = (last + 1, kind, SURVEY.source, SURVEY.key, rho, "2025-01-01T00:00:00+00:00", detail, digest)
-        db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*columns, room._digest(columns)))
+        db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*columns, digest_columns(columns)))
 
 
 def detail_text(profile: object = YOUNG.document(), **extra: object) -> str:
@@ -1546,7 +1558,7 @@ def test_the_constitution_promises_pure_charges() -> None:
 
 @pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
 def test_a_busy_ledger_is_a_clear_error(path: Path, lock: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.05)
     with Ledger(path) as ledger, raw(path) as other:
         other.execute(lock)
         for ask in (ledger.set_cap, lambda account, rho: ledger.charge(account, loss(rho), {})):
@@ -1562,7 +1574,7 @@ def test_a_busy_ledger_is_a_clear_error(path: Path, lock: str, monkeypatch: pyte
 def test_a_reader_that_does_not_finish_stops_the_commit_and_nothing_is_charged(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.05)
     with Ledger(path) as ledger, raw(path) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM entries").fetchone()
@@ -1594,12 +1606,12 @@ class Interposed:
 
 @contextmanager
 def interposed(ledger: Ledger, statement: str, when: str, act: Callable[[], None]) -> Iterator[None]:
-    db = ledger._db
-    ledger._db = Interposed(db, statement, when, act)  # type: ignore[assignment]
+    db = ledger._store._db  # type: ignore[attr-defined]
+    ledger._store._db = Interposed(db, statement, when, act)  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        ledger._db = db
+        ledger._store._db = db  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -1640,7 +1652,7 @@ sys.modules["fitnoise"] = package
 
 def start(script: str, *arguments: str) -> subprocess.Popen[str]:
     """A process of its own that runs the script, and is waited for by ``communicate``."""
-    command = [sys.executable, "-c", PRELUDE + script, str(Path(room.__file__).parents[1]), *arguments]
+    command = [sys.executable, "-c", PRELUDE + script, str(Path(room.__file__).parents[2]), *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -1736,8 +1748,8 @@ class Deadly:
         return getattr(self.db, name)
 
 ledger = Ledger(path)
-ledger._db.execute(f"PRAGMA cache_size={cache}")
-ledger._db = Deadly(ledger._db)
+ledger._store._db.execute(f"PRAGMA cache_size={cache}")
+ledger._store._db = Deadly(ledger._store._db)
 account = Account("survey", PrivacyUnit())
 ledger.charge(account, Loss.concentrated(Fraction(1, 8)), {"plan": "x" * int(size)})
 """

@@ -22,12 +22,12 @@ from conftest import zoo_plan
 from dense import cell_order, split, strategy_matrix, with_sectors
 from designs import remade
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError
-from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, Tally
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.ledger import Account, Ledger
+from fitnoise.kernel.ledger import rules as ledgers
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import CostLimit, DeclaredSize, Order, axis_key
 from fitnoise.kernel.profiles import ceil_dyadic, joint

@@ -1,0 +1,1079 @@
+"""The rules of the ledger: :class:`Ledger` reads, verifies and lengthens the chain in one transaction of a store.
+
+This module knows no SQL and no file. A charge fits if all its quotes fit, so their arithmetic decides, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import reprlib
+import threading
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self, final
+
+from fitnoise.errors import LedgerError
+from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.checks import are_confusable, is_digest
+from fitnoise.kernel.ledger.entries import (
+    GENESIS,
+    RESERVED_DETAIL_KEYS,
+    DrawnPeriod,
+    LedgerEntry,
+    Price,
+    check_amount,
+    check_composed_plans,
+    digest_columns,
+    encode_detail,
+    find_price,
+    make_digests_error,
+    parse_entry,
+)
+from fitnoise.kernel.ledger.refusals import format_rho, make_refusal
+from fitnoise.kernel.ledger.sqlite import SqliteStore
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.profiles import ChargedPlan, Profile, ceil_dyadic, joint
+from fitnoise.kernel.units import Account
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from fitnoise.kernel.ledger.store import Row, Store
+
+
+@final
+@dataclass(frozen=True)
+class ChargeGroup:
+    """Charges to the accounts of one name that are on the same records, as far as that was promised."""
+
+    entries: tuple[LedgerEntry, ...]
+
+    def rho(self, account: Account) -> Fraction | None:
+        """Return the ρ of all charges jointly for the unit of an account; `None` where nothing bounds one of them."""
+        return _join_rho([entry.price(account) for entry in self.entries])
+
+    def mu_squared(self, account: Account) -> Fraction | None:
+        """Return the μ² of all charges jointly for the unit of an account; `None` where the μ² of one is not known."""
+        return _join_mu_squared([entry.price(account) for entry in self.entries])
+
+
+@final
+@dataclass(frozen=True)
+class Quote:
+    """The effect that a charge would have; a quote changes nothing.
+
+    Args:
+        account: The protected population and unit.
+        rho: The cost of the charge on its own, rounded up to a multiple of 2⁻⁶⁴; `None` where nothing bounds it.
+        spent: The ρ of all charges so far to the accounts of this name (`account.source`), for this unit. The cost of
+            charges on the same records is their joint cost. `None` where nothing bounds the cost of one of them.
+        cap: The cap in force, the last one set, as ρ; `None` without a cap. A cap on ε is here ε²/2, and a cap on μ² is
+            μ²/2.
+        remaining: The amount that is left under the cap, as ρ; `None` without a cap, and 0 where the spent amount has
+            no bound. Under a cap on ρ it is max(cap − spent, 0), exactly. The largest fitting charge that names no
+            other plans is then ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap on ε it is half the
+            square of the remaining ε, and under a cap on μ² half the remaining μ².
+        fits: True if there is no cap. Under a cap on ρ, True if spent + increase ≤ cap. `epsilon_cap` and
+            `mu_squared_cap` state the rule for a cap on ε or μ².
+        increase: The growth of spent: ρ for a charge that names no other plans. It is often less for a charge on the
+            records of other plans, even 0 or negative. `None` where nothing bounds it.
+        epsilon_spent: Σ ε of the charges so far, where every one of them is pure; `None` where one is not.
+        epsilon_cap: The cap in force, if it limits ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
+        mu_squared_spent: μ² of the charges so far, for charges on the same records their joint μ²; `None` where one is
+            not known.
+        mu_squared_cap: The cap in force, if it limits μ²: then fits ⟺ μ² with the charge ≤ cap.
+        further_releases: The number of charges like this one that still fit, this one included, each without other
+            plans. 0 for a charge of cost 0 or without a bound; `None` without a cap.
+    """
+
+    account: Account
+    rho: Fraction | None
+    spent: Fraction | None
+    cap: Fraction | None
+    remaining: Fraction | None
+    fits: bool
+    increase: Fraction | None
+    epsilon_spent: Fraction | None = None
+    epsilon_cap: Fraction | None = None
+    mu_squared_spent: Fraction | None = None
+    mu_squared_cap: Fraction | None = None
+    further_releases: int | None = None
+
+
+@final
+class _Chain(list[LedgerEntry]):
+    """Verified entries, oldest first, with two indices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Each entry by its digest, and each entry of answers by the digest of its charge. Without these indices a
+        # ledger of many answers is read in quadratic time.
+        self.by_digest: dict[str, LedgerEntry] = {}
+        self.answers: dict[str, LedgerEntry] = {}
+
+    def append(self, entry: LedgerEntry, /) -> None:
+        """Add an entry at the end, and to the indices."""
+        super().append(entry)
+        self.by_digest[entry.digest] = entry
+        if entry.kind == "answers":
+            self.answers[entry.detail["charge"]] = entry
+
+
+@final
+class Ledger:
+    """An append-only file of caps, charges and refusals, shared safely between processes.
+
+    The thread that opened a ledger uses it; other threads and processes open the same path. Each call is one
+    transaction that reads and verifies the entire chain (about 0.1 ms an entry, 1 ms with the largest profile).
+
+    Args:
+        path: The file, made if it does not exist; its folder must exist. ``":memory:"`` makes a ledger that is
+            forgotten when it is closed.
+
+    Raises:
+        LedgerError: The file is no ledger, has another format, was altered or replaced, is read-only or busy; or an
+            argument is not exact. Every method can raise it. Draw no noise after it.
+
+    **Guarantees**
+
+    * spent = Σ over groups of their joint cost, exactly (rounded up where a joint cost is itself a bound). This holds
+      over re-opening and over processes. Without ``composed_with`` it is Σ charges, in any order.
+    * No charge raises the spent amount of any account of its name above the cap in force there, for any number of
+      racing processes.
+    * When ``charge`` returns, the entry is on the disk.
+    * When ``charge`` raises a LedgerError, nothing was charged, unless the error states another outcome. If the disk
+      failed while committing, the outcome is unknown. If the file was replaced while committing, the file that was
+      there before has the charge.
+    * A process killed at any moment leaves its entry complete or absent, and a file that opens and verifies.
+    * SQL cannot update, delete or replace an entry; when the triggers were removed first, the chain shows it.
+    * One damaged byte in the file is refused, or changes nothing that is read.
+    * While it is open, a ledger raises if its file was replaced, also between charging and committing.
+    * While it is open, a ledger raises if its file has a second name. SQLite would neither lock nor repair the file
+      under such a hard link.
+    * While it is open, a ledger raises if an entry that it has seen is missing.
+    * A file that is no ledger is refused and left as it was, byte for byte. So is an empty file, which may be the
+      remains of a ledger.
+    """
+
+    @checked(LedgerError, "Nothing was charged.")
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        with ExitStack() as undo:
+            store = undo.enter_context(closing(SqliteStore(path)))
+            self._open(store)
+            undo.pop_all()
+
+    @classmethod
+    def from_store(cls, store: Store) -> Self:
+        """Return the ledger whose rows a store holds. Closing the ledger closes the store.
+
+        Args:
+            store: An open store, which keeps the guarantees of :class:`fitnoise.kernel.ledger.store.Store`. If this
+                raises, the store stays open.
+        """
+        ledger = cls.__new__(cls)
+        ledger._open(store)
+        return ledger
+
+    def _open(self, store: Store) -> None:
+        self._store, self._where, self._seen = store, store.where, (0, GENESIS)
+        self.verify()
+
+    @property
+    def file(self) -> Path | None:
+        """The file; `None` for a ledger in memory."""
+        return self._store.file
+
+    @property
+    def lasting(self) -> bool:
+        """True if the ledger is a file, which remains after the ledger is closed."""
+        return self.file is not None
+
+    def quote(
+        self,
+        account: Account,
+        loss: Loss,
+        *,
+        also: Mapping[Account, Loss] | None = None,
+        composed_with: Sequence[str] = (),
+    ) -> Quote:
+        """Return the effect of charging a loss now; `fits` and `further_releases` cover all accounts of the name.
+
+        Another process may charge before you do.
+
+        Args:
+            account: The protected population and unit.
+            loss: The cost of the release on its own.
+            also: The cost for other accounts of the name.
+            composed_with: Hashes of plans on whose records the release is measured.
+
+        Raises:
+            LedgerError: See :meth:`charge`.
+        """
+        request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
+        with self._transaction(write=False) as chain:
+            quotes = _quote_accounts(chain, request)
+        further = min((q.further_releases for q in quotes if q.further_releases is not None), default=None)
+        return replace(quotes[0], fits=all(q.fits for q in quotes), further_releases=further)
+
+    def balance(self, account: Account) -> Quote:
+        """Return the quote of a zero charge, also for an account that does not exist.
+
+        Charges to other accounts of its name count.
+
+        Args:
+            account: The protected population and unit.
+
+        Raises:
+            LedgerError: The name of the account looks like another.
+        """
+        with self._transaction(write=False) as chain:
+            _refuse_twin(chain, account)
+            return _quote_account(chain, _request_nothing(account), account)
+
+    def charge(
+        self,
+        account: Account,
+        loss: Loss,
+        detail: Mapping[str, Any],
+        *,
+        also: Mapping[Account, Loss] | None = None,
+        composed_with: Sequence[str] = (),
+        at_most: Fraction | None = None,
+        drawn_period: DrawnPeriod | None = None,
+        once: bool = False,
+    ) -> LedgerEntry:
+        """Spend a loss, its ρ > 0 rounded up to a multiple of 2⁻⁶⁴; the entry is on the disk before this returns.
+
+        Args:
+            account: The protected population and unit.
+            loss: The cost of the release on its own. The detail keeps its profile, if the cost by cell is known. For a
+                pure loss the detail keeps ε.
+            detail: A JSON object without floats. The key "plan" holds the hash by which later charges can name this
+                one.
+            also: The cost of the release on its own for other accounts of the name; the detail keeps it. An account of
+                the name that is not in it is charged the bound of :meth:`LedgerEntry.price`.
+            composed_with: Hashes of plans charged to the same account. They state the promise that this release is
+                measured on the same records, unchanged, as the charge of each plan. The detail keeps them; the charge
+                needs a profile.
+            at_most: The largest growth of the spent ρ of the account; `None` sets no such limit.
+            drawn_period: The drawn period of a series. The first period charges the entire series. Another charge draws
+                a period again, from its earlier counts.
+            once: True to refuse if the account was charged for the plan before.
+
+        Raises:
+            BudgetExceeded: The charge does not fit under a cap of an account of the name. The ledger records a refusal;
+                nothing was charged.
+            LedgerError: The loss is not a Loss, or costs nothing.
+            LedgerError: ``detail`` is not a JSON object without floats, or has a key that only the ledger writes.
+            LedgerError: A period is given, and the detail names no plan.
+            LedgerError: The period was drawn before, from other counts. So a series is started once.
+            LedgerError: The period is not the first, and was not drawn before.
+            LedgerError: A plan under `composed_with` was not charged to this account, was charged more than once, has
+                no profile, or is a series. Or the loss has no profile, or the charge is itself a series.
+            LedgerError: `also` has an account of another name, or two names of units look like one.
+            LedgerError: The spent ρ would grow by more than `at_most`.
+            LedgerError: The account does not exist, and its name has a cap or looks like another.
+            LedgerError: `once` is set, and the account was charged for the plan before.
+        """
+        request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with, drawn_period)
+        full_detail = request.detailed(detail)
+        with self._transaction(write=True) as chain:
+            # The write lock is held since before the chain was read, so no other process spends in between.
+            full = _find_full_quote(chain, request, at_most)
+            _check_turn(chain, "refusal" if full else "charge", account, full_detail)
+            before = [
+                e for e in _list_charges(chain, account) if once and e.detail.get("plan") == full_detail.get("plan")
+            ]
+            if before:
+                raise LedgerError(
+                    "plan-charged-meanwhile",
+                    f"Another process or call has charged this plan (entry {before[-1].sequence}).",
+                    "",
+                    "Run the command again. It finishes the release of that charge, if this is still to be done.",
+                    "Nothing was charged and nothing was changed.",
+                )
+            entry = self._append(chain, "refusal" if full else "charge", account, request.own_price.rho, full_detail)
+        # The refusal is raised after the commit: inside the transaction it would undo its own entry.
+        if full:
+            raise make_refusal(full, entry)
+        return entry
+
+    def admit(
+        self,
+        account: Account,
+        loss: Loss,
+        detail: Mapping[str, Any],
+        *,
+        also: Mapping[Account, Loss] | None = None,
+        composed_with: Sequence[str] = (),
+        at_most: Fraction | None = None,
+    ) -> None:
+        """Refuse now what :meth:`charge` would refuse, before any data are read; charge nothing.
+
+        A refusal is recorded as in :meth:`charge`. An admitted charge may be refused later, if others come first.
+
+        Args, Raises: See :meth:`charge`.
+        """
+        request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
+        full_detail = request.detailed(detail)
+        with self._transaction(write=True) as chain:
+            full = _find_full_quote(chain, request, at_most)
+            entry = self._append(chain, "refusal", account, request.own_price.rho, full_detail) if full else None
+        if full and entry:
+            raise make_refusal(full, entry)
+
+    def period(self, account: Account, plan: str, drawn_period: DrawnPeriod) -> LedgerEntry:
+        """Write the entry for the next drawn period of a series: on the disk before this returns. It costs nothing.
+
+        Args:
+            account: The account that the series was charged to.
+            plan: The hash of the plan.
+            drawn_period: The number of the period, and the digest of its counts.
+
+        Raises:
+            LedgerError: The plan was not charged to the account as a series, or it is not the turn of this period.
+        """
+        detail = {"plan": plan, "series": drawn_period.as_json()}
+        with self._transaction(write=True) as chain:
+            _check_turn(chain, "period", _check_account(account), detail)
+            return self._append(chain, "period", account, Fraction(0), detail)
+
+    def answer(self, charge: LedgerEntry, answers: str, keep: Callable[[], None] | None = None) -> LedgerEntry:
+        """Write the digest of the answers to a charge; the entry is on the disk before this returns and costs nothing.
+
+        Args:
+            charge: The entry that charged them: a charge, or a period of a series.
+            answers: The SHA-256 of the answers (:func:`fitnoise.kernel.arrays.answers_digest`).
+            keep: A function called before the entry is written, while no one else can write to the ledger. It puts the
+                stored answers in place, and raises if it cannot; then no entry is written.
+
+        Raises:
+            LedgerError: `answers` is not a digest.
+            LedgerError: The ledger has no such charge, or already has an entry for its answers.
+        """
+        detail = {"charge": charge.digest, "answers": answers}
+        if not all(map(is_digest, detail.values())):
+            raise make_digests_error()
+        with self._transaction(write=True) as chain:
+            _check_answers(chain, "answers", charge.account, detail)
+            # Before the entry: a file without an entry is never believed, and an entry without its file loses answers.
+            if keep is not None:
+                keep()
+            return self._append(chain, "answers", charge.account, Fraction(0), detail)
+
+    def answered(self, charge: LedgerEntry) -> LedgerEntry | None:
+        """Return the entry that names the answers to a charge or a period; `None` if there is no such entry.
+
+        Args:
+            charge: The entry that charged the answers.
+        """
+        with self._transaction(write=False) as chain:
+            return chain.answers.get(charge.digest)
+
+    def charges(self, account: Account, plan: str) -> list[LedgerEntry]:
+        """Return the charges of a plan to an account, oldest first, without those that draw a period of a series.
+
+        Args:
+            account: The account that the plan was charged to.
+            plan: The hash of the plan.
+        """
+        with self._transaction(write=False) as chain:
+            return [e for e in _list_charges(chain, account) if e.detail.get("plan") == plan and e.drawn_period is None]
+
+    def series(self, account: Account, plan: str) -> list[LedgerEntry]:
+        """Return the drawn periods of a series, in order: for each period its last entry.
+
+        Args:
+            account: The account that the series was charged to.
+            plan: The hash of the plan.
+        """
+        with self._transaction(write=False) as chain:
+            return _list_periods(chain, account, plan)
+
+    def set_cap(
+        self,
+        account: Account,
+        rho: Fraction | None = None,
+        *,
+        epsilon: Fraction | None = None,
+        mu_squared: Fraction | None = None,
+        reason: str = "",
+    ) -> LedgerEntry:
+        """Put a cap ρ ≥ 0, a cap on pure ε ≥ 0, or a cap on μ² ≥ 0, in force. Earlier caps stay in the ledger.
+
+        A cap on ρ or μ² is rounded up to a multiple of 2⁻⁶⁴, as charges are. So a cap equal to the cost of a plan
+        admits that plan. A cap on ε is exact, as sums of ε are.
+
+        The cap may lie below the spent amount: then nothing fits any more. Under a cap on ε only pure charges fit, and
+        nothing fits after a charge that is not pure. Under a cap on μ² all charges jointly are μ-Gaussian-private, also
+        when each was chosen after the releases before it. Nothing fits there if the μ² of an earlier charge is not
+        known.
+
+        An account that does not exist is opened. Earlier charges under its name count (:meth:`balance`).
+
+        Raises:
+            LedgerError: The cap is not exactly one fraction ≥ 0, or is too long to be written.
+            LedgerError: The account does not exist, and its name looks like another.
+            LedgerError: The account does not exist, and nothing bounds earlier charges under its name: no release would
+                ever fit.
+        """
+        caps = {key: x for key, x in (("rho", rho), ("epsilon", epsilon), ("mu_squared", mu_squared)) if x is not None}
+        if len(caps) != 1:
+            raise LedgerError(
+                "cap-kind-not-single",
+                f"The cap limits {len(caps)} of ρ, ε and μ².",
+                "",
+                "Give exactly one of rho, epsilon and mu_squared.",
+                "Nothing was charged and nothing was changed.",
+            )
+        ((kind, top),) = caps.items()
+        if not isinstance(top, Fraction) or top < 0:
+            raise LedgerError(
+                "cap-not-a-fraction",
+                f"The cap is {reprlib.repr(top)}.",
+                "A cap is a Fraction of at least 0.",
+                "Give such a Fraction.",
+                "Nothing was charged and nothing was changed.",
+            )
+        top = check_amount(top, rounded=kind != "epsilon")
+        cap = check_amount(top**2 / 2 if kind == "epsilon" else top / 2 if kind == "mu_squared" else top, rounded=False)
+        detail = ({"reason": reason} if reason else {}) | ({} if kind == "rho" else {kind: str(top)})
+        with self._transaction(write=True) as chain:
+            _refuse_twin(chain, _check_account(account))
+            if (
+                account not in _find_accounts(chain, account)
+                and _quote_account(chain, _request_nothing(account), account).spent is None
+            ):
+                raise LedgerError(
+                    "cap-never-fits",
+                    f"Nothing bounds the cost of earlier releases of {account.source!r} for {account.sentence!r}.",
+                    "No release would ever fit under a cap for this unit.",
+                    "Set a cap for a unit that the earlier releases state.",
+                    "Nothing was charged and nothing was changed.",
+                )
+            return self._append(chain, "cap", account, cap, detail)
+
+    def accounts(self) -> list[Account]:
+        """Return every account so far, in order of appearance: of entries, and of other units that charges state."""
+        with self._transaction(write=False) as chain:
+            return _list_accounts(chain)
+
+    def entries(self, account: Account | None = None) -> list[LedgerEntry]:
+        """Return every entry, or every entry of one account, oldest first.
+
+        Args:
+            account: The account of the entries; `None` for all.
+        """
+        with self._transaction(write=False) as chain:
+            return [entry for entry in chain if account is None or entry.account == account]
+
+    def charged(self, account: Account) -> list[ChargedPlan]:
+        """Return the plans charged to an account on the same records, with the cost of each in every cell.
+
+        Raises:
+            LedgerError: The account has no charge, or its charges are not all promised to be on the same records. Only
+                the publisher can know which records a release used.
+            LedgerError: A charge has no profile or names no plan.
+        """
+        with self._transaction(write=False) as chain:
+            groups = _group_charges(_list_charges(chain, account))
+        if len(groups) != 1:
+            raise LedgerError(
+                "releases-not-on-same-records",
+                f"{account.source!r} ({account.sentence}) has {len(groups)} groups of releases on the same records.",
+                "Exactly one group is needed, because fitnoise cannot check which records a release used.",
+                "Name the plans whose releases used the same records.",
+                "Nothing was charged and nothing was changed.",
+            )
+        for entry in groups[0]:
+            if not isinstance(entry.detail.get("plan"), str):
+                raise LedgerError(
+                    "entry-without-plan",
+                    f"Entry {entry.sequence} names no plan.",
+                    "Another release can use the records of an entry only by the name of its plan.",
+                    "Name plans that the ledger has.",
+                    "Nothing was charged and nothing was changed.",
+                )
+        return [ChargedPlan(entry.detail["plan"], _require_profile(entry)) for entry in groups[0]]
+
+    def groups(self, account: Account) -> list[ChargeGroup]:
+        """Return all charges to the accounts of a name, in groups of those on the same records.
+
+        Args:
+            account: An account of that name.
+        """
+        with self._transaction(write=False) as chain:
+            charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
+        return [ChargeGroup(tuple(group)) for group in _group_charges(charges)]
+
+    def head(self) -> tuple[int, str]:
+        """Return sequence number and digest of the last entry; (0, :data:`GENESIS`) without one. Write them down."""
+        with self._transaction(write=False) as chain:
+            return _find_head(chain)
+
+    def verify(self, expected_head: tuple[int, str] | None = None) -> int:
+        """Recompute every digest; return the number of entries.
+
+        Args:
+            expected_head: A :meth:`head` written down earlier, through which the chain must pass. Without one, the
+                ledger cannot detect that a tail was cut off, or that a chain was forged from its beginning.
+
+        Raises:
+            LedgerError: An entry is missing, out of place or changed. The error names the first such entry.
+        """
+        with self._transaction(write=False) as chain:
+            self._passes(chain, expected_head or (0, GENESIS))
+            return len(chain)
+
+    def close(self) -> None:
+        """Let go of the file. Closing twice does no harm."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _transaction(self, *, write: bool) -> Iterator[_Chain]:
+        """Lend the verified chain; what is appended meanwhile is committed at the end, or not at all."""
+        if self._store.owner != (os.getpid(), threading.get_ident()):
+            raise LedgerError(
+                "opened-elsewhere",
+                f"{self._where} was opened by another thread or process.",
+                "",
+                "Open it in this one.",
+                "This operation charged nothing and changed nothing.",
+            )
+        with self._store.transaction(write=write):
+            chain = self._read()
+            yield chain
+            self._refuse_replaced()
+            self._store.commit()
+            # The entry is committed to the store that was open. If another is in its place now, success would mislead.
+            if self._has_changed():
+                raise LedgerError(
+                    "replaced-while-writing",
+                    f"{self._where} was replaced, or got a second name, while it was used.",
+                    "",
+                    "Bring back the file that was there before, with one name: it has what was written.",
+                    "What was written stays in that file.",
+                )
+            self._seen = _find_head(chain)
+
+    def _read(self) -> _Chain:
+        """Return the entire chain, verified inside the transaction that will use it."""
+        self._refuse_replaced()
+        chain = _Chain()
+        for row in self._store.rows():
+            self._follow(chain, row)
+        # A file that was cut or exchanged does not pass through the last head that this ledger saw.
+        self._passes(chain, self._seen)
+        return chain
+
+    def _has_changed(self) -> bool:
+        """Return True if another store is in the place of the open one, or if that got a second name."""
+        try:
+            return self._store.opened_identity != self._store.identity()
+        # The error of a second name states that nothing was charged. After a commit that is false.
+        except LedgerError:
+            return True
+
+    def _refuse_replaced(self) -> None:
+        if self._store.opened_identity != self._store.identity():
+            raise LedgerError(
+                "file-replaced",
+                f"{self._where} was replaced by another file after it was opened.",
+                "",
+                "Open it again.",
+                "This operation charged nothing and changed nothing.",
+            )
+
+    def _follow(self, chain: _Chain, row: Row) -> None:
+        """Verify one row against the chain before it, and lengthen the chain by it."""
+        last, digest = _find_head(chain)
+        if row[0] != last + 1:
+            raise LedgerError(
+                "entry-missing",
+                f"{self._where} was altered: entry {last + 1} is missing, and the next entry has the number {row[0]}.",
+                "",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            )
+        if row[-2] != digest:
+            raise LedgerError(
+                "entry-not-chained",
+                f"{self._where} was altered: entry {last + 1} does not follow the entry before it.",
+                "",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            )
+        # A digest is no signature. So an entry that breaks a rule is refused here, although its digest may be right.
+        try:
+            entry, recomputed = parse_entry(row), digest_columns(row[:-1])
+            _check_composed_charges(chain, entry.account, entry.composed_plans)
+            _check_turn(chain, entry.kind, entry.account, entry.detail)
+            _check_answers(chain, entry.kind, entry.account, entry.detail)
+        except (LedgerError, AttributeError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
+            raise LedgerError(
+                "entry-invalid",
+                f"{self._where} was altered, or was given an invalid entry: entry {last + 1} is not an entry that a "
+                "ledger writes.",
+                "",
+                "Correct the arguments of the call. If the file has this entry, restore a copy, and verify it against "
+                "a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            ) from error
+        if entry.digest != recomputed:
+            raise LedgerError(
+                "entry-changed",
+                f"{self._where} was altered: entry {last + 1} was changed after it was written.",
+                "",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            )
+        chain.append(entry)
+
+    def _append(
+        self, chain: _Chain, kind: str, account: Account, rho: Fraction, detail: Mapping[str, Any]
+    ) -> LedgerEntry:
+        """Write the next entry within the open transaction, and lengthen the chain by it."""
+        last, previous = _find_head(chain)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        columns = (last + 1, kind, account.source, account.key, str(rho), now, encode_detail(detail), previous)
+        row = (*columns, digest_columns(columns))
+        self._store.append(row)
+        # The entry is parsed from its row again, so that the caller gets what the next reader will read.
+        self._follow(chain, row)
+        return chain[-1]
+
+    def _passes(self, chain: list[LedgerEntry], head: tuple[int, str]) -> None:
+        """Raise unless the chain passes through the head."""
+        sequence, digest = head
+        if not 0 <= sequence <= len(chain) or _find_head(chain[:sequence])[1] != digest:
+            raise LedgerError(
+                "head-not-found",
+                f"{self._where} was altered, or is another ledger: none of its {len(chain)} entries is entry "
+                f"{sequence} with digest {digest}.",
+                "Its tail may have been cut off, or its entries may have been rewritten.",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            )
+
+
+def _check_account(account: Account) -> Account:
+    if not isinstance(account, Account):
+        raise LedgerError(
+            "not-an-account",
+            f"The account is {reprlib.repr(account)}, which is not an Account.",
+            "",
+            "Name a source and a unit.",
+            "Nothing was charged and nothing was changed.",
+        )
+    return account
+
+
+@final
+@dataclass(frozen=True)
+class _ChargeRequest:
+    """A requested charge: its prices, that of its own unit first, and the plans on whose records it is measured."""
+
+    account: Account
+    prices: Mapping[Account, Price]
+    composed_with: tuple[str, ...]
+    drawn_period: DrawnPeriod | None = None
+
+    @classmethod
+    def from_loss(
+        cls,
+        account: Account,
+        loss: Loss,
+        also: Mapping[Account, Loss],
+        composed_with: Sequence[str],
+        drawn_period: DrawnPeriod | None = None,
+    ) -> _ChargeRequest:
+        """Return the requested charge, or raise if it cannot be written or names plans without a profile of its own."""
+        if not isinstance(composed_with, list | tuple):  # the text of one plan is neither
+            raise LedgerError(
+                "composed-plans-not-a-list",
+                f"The plans on the same records are {reprlib.repr(composed_with)}.",
+                "",
+                "Give a list of their hashes.",
+                "Nothing was charged and nothing was changed.",
+            )
+        own_price = Price.from_loss(loss)
+        check_composed_plans(own_price, tuple(composed_with))
+        name = _check_account(account).source
+        others = {_check_account(a): Price.from_loss(x) for a, x in also.items() if a != account}
+        if any(a.source != name for a in others):
+            raise LedgerError(
+                "price-of-another-source",
+                "The charge states a cost for an account of another name.",
+                "A charge states costs only for accounts of its own name.",
+                "Remove the other accounts.",
+                "Nothing was charged and nothing was changed.",
+            )
+        return cls(account, {account: own_price} | others, tuple(composed_with), drawn_period)
+
+    @property
+    def own_price(self) -> Price:
+        """The price for its own unit."""
+        return self.prices[self.account]
+
+    def detailed(self, detail: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a detail with the ledger's own keys, or raise if it is invalid or the charge costs nothing."""
+        if not self.own_price.rho:
+            raise LedgerError(
+                "charge-of-nothing",
+                "The charge has ρ = 0.",
+                "No release is free, so the cost of a charge is above 0.",
+                "Charge the exact cost of the release.",
+                "Nothing was charged and nothing was changed.",
+            )
+        document: dict[str, Any] = json.loads(encode_detail(detail))
+        if document.keys() & RESERVED_DETAIL_KEYS:
+            raise LedgerError(
+                "detail-has-own-keys",
+                "The detail of the charge has keys of the ledger's own.",
+                f"The ledger itself writes {', '.join(sorted(RESERVED_DETAIL_KEYS))}.",
+                "Remove these keys from the detail.",
+                "Nothing was charged and nothing was changed.",
+            )
+        return document | self.as_json()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the keys that the ledger itself writes into the detail."""
+        others = {a: p for a, p in self.prices.items() if a != self.account}
+        units = [{"unit": a.document, "rho": str(p.rho)} | p.as_json() for a, p in others.items()]
+        document = self.own_price.as_json() | (
+            {"composed_with": list(self.composed_with)} if self.composed_with else {}
+        )
+        document |= {} if self.drawn_period is None else {"series": self.drawn_period.as_json()}
+        return document | ({"units": units} if units else {})
+
+
+def _request_nothing(account: Account) -> _ChargeRequest:
+    return _ChargeRequest.from_loss(account, Loss.of_epsilon(Fraction(0), by_cell=False), {}, ())
+
+
+def _find_accounts(chain: list[LedgerEntry], account: Account) -> list[Account]:
+    """Return the existing accounts of a name, in order of appearance."""
+    return [a for a in _list_accounts(chain) if a.source == account.source]
+
+
+def _list_accounts(chain: list[LedgerEntry]) -> list[Account]:
+    """Return every account, in order of appearance: those of entries, and those of other units that charges state."""
+    return list(dict.fromkeys(a for e in chain for a in (e.prices if e.kind == "charge" else (e.account,))))
+
+
+def _check_composed_charges(chain: list[LedgerEntry], account: Account, composed_with: tuple[str, ...]) -> None:
+    """Raise unless every plan was charged to the account before, once, with a profile."""
+    for plan in composed_with:
+        charges = [entry for entry in _list_charges(chain, account) if entry.detail.get("plan") == plan]
+        if len(charges) > 1:
+            raise LedgerError(
+                "composed-plan-released-again",
+                f"The plan {plan[:64]!r} was released {len(charges)} times.",
+                "fitnoise cannot know which of these releases used the same records.",
+                "Plan without this plan among those on the same records.",
+                "Nothing was charged and nothing was changed.",
+            )
+        if not charges:
+            raise LedgerError(
+                "composed-plan-not-charged",
+                f"{account.source!r} ({account.sentence}) has no charge for the plan {plan[:64]!r}.",
+                "The plans on the same records were released before, from the same source for the same unit.",
+                "Release that plan first, or plan without it.",
+                "Nothing was charged and nothing was changed.",
+            )
+        for entry in charges:
+            # The ρ of a charge without a profile may be for another relation than add-or-remove-one, for which no sum
+            # over cells is known to hold. Every group of several charges was united here, so all of it has profiles.
+            _require_profile(entry)
+            if entry.drawn_period is not None:
+                raise LedgerError(
+                    "composed-plan-a-series",
+                    f"Entry {entry.sequence} is the charge of a series.",
+                    "The records of a series arrive over time, so no other release uses the same records.",
+                    "Plan without the series among the plans on the same records.",
+                    "Nothing was charged and nothing was changed.",
+                )
+
+
+def _require_profile(entry: LedgerEntry) -> Profile:
+    if entry.profile is None:
+        raise LedgerError(
+            "entry-without-profile",
+            f"Entry {entry.sequence} has no profile, so its cost may fall in any cell.",
+            "A release on the same records needs the cost of each cell.",
+            "Plan without the plan of this entry among those on the same records.",
+            "Nothing was charged and nothing was changed.",
+        )
+    return entry.profile
+
+
+def _list_periods(chain: list[LedgerEntry], account: Account, plan: object) -> list[LedgerEntry]:
+    """Return the drawn periods of a series, in order: for each period its last entry."""
+    by_period: dict[int, LedgerEntry] = {}
+    for entry in chain:
+        drawn_period = entry.drawn_period if entry.kind in {"charge", "period"} else None
+        if drawn_period is not None and entry.account == account and entry.detail["plan"] == plan:
+            by_period[drawn_period.period] = entry
+    return [by_period[period] for period in sorted(by_period)]
+
+
+def _check_turn(chain: list[LedgerEntry], kind: str, account: Account, detail: Mapping[str, Any]) -> None:
+    """Raise unless an entry that draws a period of a series draws the one whose turn it is, or one again, charged."""
+    # A refusal draws nothing, and may be for a period that is not next.
+    if "series" not in detail or kind == "refusal":
+        return
+    requested, entries = DrawnPeriod.parse(detail["series"]), _list_periods(chain, account, detail.get("plan"))
+    # Rule 11: a period that was drawn before can be drawn again only as a charge of its own.
+    is_repeat = kind == "charge" and requested.period <= len(entries)
+    if not is_repeat and requested.period != len(entries) + 1:
+        last = f"period {len(entries)} was drawn last" if entries else "no period was drawn"
+        raise LedgerError(
+            "series-not-in-turn",
+            f"Period {requested.period} of the series is not next: {last}.",
+            "Each period is drawn once, in order.",
+            "Draw the next period.",
+            "Nothing was charged and nothing was changed.",
+        )
+    if is_repeat and entries[requested.period - 1].drawn_period != requested:
+        raise LedgerError(
+            "series-counts-differ",
+            f"Period {requested.period} of the series was drawn before, from other counts.",
+            "A period is drawn again only from the counts that were frozen for it.",
+            "Restore the frozen counts of this period.",
+            "Nothing was charged and nothing was changed.",
+        )
+    if not is_repeat and (kind == "charge") != (requested.period == 1):
+        raise LedgerError(
+            "series-not-charged-first",
+            "An entry charges a later period of the series, or draws the first period without a charge.",
+            "The first period is charged with the complete series. A later one is charged only if it is drawn again.",
+            "Charge the series with its first period only.",
+            "Nothing was charged and nothing was changed.",
+        )
+
+
+def _check_answers(chain: _Chain, kind: str, account: Account, detail: Mapping[str, Any]) -> None:
+    """Raise unless an entry of answers names a charge or a period of its account that has no such entry."""
+    if kind != "answers":
+        return
+    charge = chain.by_digest.get(detail["charge"])
+    if charge is None or charge.kind not in {"charge", "period"} or charge.account != account:
+        raise LedgerError(
+            "answers-without-charge",
+            "The entry of answers names no charge and no period of this account.",
+            "Answers belong to a charge, or to a period of a series, that the ledger has for this account.",
+            "Name the charge that the answers were drawn for.",
+            "The answers were not recorded.",
+        )
+    # Rule 13: a second set of answers would publish two draws at the price of one.
+    other = chain.answers.get(charge.digest)
+    if other is not None:
+        raise LedgerError(
+            "answers-recorded-before",
+            f"Entry {other.sequence} names the answers to entry {charge.sequence} already.",
+            "A charge has one set of answers, and another draw was recorded first.",
+            "Use the answers of that draw.",
+            f"These answers were not recorded, and the charge of entry {charge.sequence} stays in the ledger.",
+        )
+
+
+def _refuse_twin(chain: list[LedgerEntry], account: Account) -> None:
+    """Raise if a new name looks like an existing one: a new source, or a new name of a unit in an existing source."""
+    # A source that exists is no new name, so only the names of its units are compared.
+    units = {a.unit.name: a for a in _find_accounts(chain, account)}
+    key, names = (account.unit.name, units) if units else (account.source, {e.account.source: e.account for e in chain})
+    twin = None if key in names else next((a for name, a in names.items() if are_confusable(name, key)), None)
+    if twin is not None:
+        raise LedgerError(
+            "account-looks-alike",
+            f"{account.source!r} ({account.sentence}) looks like {twin.source!r} ({twin.sentence}), which the "
+            "ledger has.",
+            "Two names would have two budgets.",
+            "Give the name in the ledger, or a name that no one confuses with it.",
+            "Nothing was charged and nothing was changed.",
+        )
+
+
+def _list_charges(chain: list[LedgerEntry], account: Account) -> list[LedgerEntry]:
+    return [entry for entry in chain if entry.kind == "charge" and entry.account == account]
+
+
+def _find_groups(groups: list[list[LedgerEntry]], account: Account, plans: tuple[str, ...]) -> list[list[LedgerEntry]]:
+    """Return the groups that hold a charge of one of these plans to the account."""
+    return [g for g in groups if any(e.account == account and e.detail.get("plan") in plans for e in g)]
+
+
+def _group_charges(charges: list[LedgerEntry]) -> list[list[LedgerEntry]]:
+    """Return the charges in groups of those that are promised to be on the same records."""
+    groups: list[list[LedgerEntry]] = []
+    for entry in charges:
+        united = _find_groups(groups, entry.account, entry.composed_plans) if entry.composed_plans else []
+        if united:
+            groups = [group for group in groups if group not in united]
+        # Rule 7: a charge unites the groups of the plans that it names. Without such a plan it is a group of its own.
+        groups.append([*(e for group in united for e in group), entry])
+    return groups
+
+
+def _join_rho(prices: list[Price | None]) -> Fraction | None:
+    """Return the joint cost of charges on the same records; `None` where nothing bounds one of them."""
+    bounded = [price for price in prices if price is not None]
+    if len(bounded) < len(prices):
+        return None
+    profiles = [price.profile for price in bounded if price.profile is not None]
+    # Only profiles can be summed cell by cell. If one is missing, ρ adds (rule 7).
+    joined = len(bounded) > 1 and len(profiles) == len(bounded)
+    return joint(profiles) if joined else sum((price.rho for price in bounded), Fraction(0))
+
+
+def _join_mu_squared(prices: list[Price | None]) -> Fraction | None:
+    """Return the joint μ² of charges on the same records; `None` where one is not known."""
+    bounded = [(price, mu) for price in prices if price and (mu := price.known_mu_squared) is not None]
+    if len(bounded) < len(prices):
+        return None
+    total = sum((mu for _, mu in bounded), Fraction(0))
+    cells = [(p.mu_rate, p.profile) for p, _ in bounded if p.profile is not None and p.mu_rate is not None]
+    # For one charge, or for one without a profile, only the sum of the μ² is proven (rule 10).
+    if len(cells) < max(2, len(bounded)):
+        return total
+    # In every cell μ² is at most the rate times ρ, so the largest rate bounds μ² by the joint ρ.
+    return min(total, ceil_dyadic(max(rate for rate, _ in cells) * joint(profile for _, profile in cells)))
+
+
+def _join_epsilon(prices: list[Price | None]) -> Fraction | None:
+    """Return Σ ε; `None` where one charge is not pure."""
+    # Rule 8: ε adds up, also on the same records, and a charge with a δ counts as infinite.
+    return _add_amounts([None if price is None else price.epsilon for price in prices])
+
+
+def _quote_accounts(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
+    """Return the effect of a charge on all accounts of its name, its own first, or raise as `Ledger.quote` does."""
+    charged, stated = request.account, list(request.prices)
+    for i, account in enumerate(stated):
+        _refuse_twin(chain, account)
+        if any(a.unit.name != account.unit.name and are_confusable(a.unit.name, account.unit.name) for a in stated[:i]):
+            raise LedgerError(
+                "units-look-alike",
+                f"Two units of one charge have names that look the same: {[a.sentence for a in stated]}.",
+                "Two names would have two budgets.",
+                "Give the units names that no one confuses.",
+                "Nothing was charged and nothing was changed.",
+            )
+    _check_composed_charges(chain, charged, request.composed_with)
+    accounts = _find_accounts(chain, charged)
+    capped = next((e for e in chain if e.kind == "cap" and e.account in accounts), None)
+    # Rule 9: a new account would have no cap, although its name has one.
+    if charged not in accounts and capped is not None:
+        raise LedgerError(
+            "account-beside-cap",
+            f"{charged.source!r} has a cap for {capped.account.sentence!r}, and no account for "
+            f"{charged.sentence!r}{_otherwise(accounts, charged)}.",
+            "A cap covers all accounts of a name, so a new account needs a decision of its own.",
+            "Plan for a unit in the ledger, or open an account with its own cap: fitnoise ledger … --cap … "
+            "--open-account --plan ….",
+            "Nothing was charged and nothing was changed.",
+        )
+    return [_quote_account(chain, request, account) for account in (charged, *(a for a in accounts if a != charged))]
+
+
+def _otherwise(accounts: Sequence[Account], account: Account) -> str:
+    """Return the part of an error about the cells of a promise; empty if no existing account promises other cells.
+
+    An existing account has an equal unit. The text lists the attributes whose cells it declares otherwise.
+    """
+    there = next((dict(a.cells) for a in accounts if a.unit == account.unit), {})
+    names = [name for name, cells in account.cells if there.get(name, cells) != cells]
+    if not names:
+        return ""
+    return f", which promises other cells of {' and '.join(map(repr, names))}"
+
+
+def _find_full_quote(chain: list[LedgerEntry], request: _ChargeRequest, at_most: Fraction | None) -> Quote | None:
+    """Return the quote of an account under whose cap a charge does not fit; `None` if it fits under all.
+
+    Raise if the spent ρ of its own account would grow by more than `at_most`, or as `_quote_accounts` does.
+    """
+    quotes = _quote_accounts(chain, request)
+    grows = quotes[0].increase
+    if at_most is not None and (grows is None or grows > at_most):
+        raise LedgerError(
+            "free-plan-costs",
+            f"The charge would raise the spent ρ by {format_rho(grows)}, and it may raise it by at most "
+            f"{format_rho(at_most)}.",
+            "The plan does not name all plans on the same records, or another release was charged since.",
+            "Plan again.",
+            "Nothing was charged and nothing was changed.",
+        )
+    return next((quote for quote in quotes if not quote.fits), None)
+
+
+def _quote_account(chain: list[LedgerEntry], request: _ChargeRequest, account: Account) -> Quote:
+    """Compute the quote: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ²."""
+    # Rule 9: the charges to all accounts of the name count, each at its price for this account.
+    charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
+    groups, price = _group_charges(charges), find_price(request.account, request.prices, account)
+    united = _find_groups(groups, request.account, request.composed_with) if request.composed_with else []
+    priced = [([e.price(account) for e in group], group in united) for group in groups]
+
+    def counted(cost: Callable[[list[Price | None]], Fraction | None]) -> tuple[Fraction | None, Fraction | None]:
+        """Return the spent amount, and its growth."""
+        # The charge replaces the groups that it unites by one, so their costs leave the sum.
+        costs = [(cost(prices), joins) for prices, joins in priced]
+        then = cost([*(p for prices, joins in priced if joins for p in prices), price])
+        return _add_amounts([x for x, _ in costs]), _less(then, _add_amounts([x for x, joins in costs if joins]))
+
+    ways = {"rho": _join_rho, "epsilon": _join_epsilon, "mu_squared": _join_mu_squared}
+    amounts = {kind: counted(cost) for kind, cost in ways.items()}
+    quote = Quote(
+        account,
+        rho=None if price is None else price.rho,
+        spent=amounts["rho"][0],
+        cap=None,
+        remaining=None,
+        fits=True,
+        increase=amounts["rho"][1],
+        epsilon_spent=amounts["epsilon"][0],
+        mu_squared_spent=amounts["mu_squared"][0],
+    )
+    # The last cap is in force: the publisher can replace it by a new promise.
+    cap = next((entry for entry in reversed(chain) if entry.kind == "cap" and entry.account == account), None)
+    if cap is None:
+        return quote
+    # Only the currency of the cap decides; the other two are shown.
+    kind, limit = cap.limit
+    (spent, increase), single = amounts[kind], ways[kind]([price])
+    remaining = Fraction(0) if spent is None else max(limit - spent, Fraction(0))
+    return replace(
+        quote,
+        cap=cap.rho,
+        remaining={"rho": remaining, "epsilon": remaining**2 / 2, "mu_squared": remaining / 2}[kind],
+        fits=spent is not None and increase is not None and spent + increase <= limit,
+        epsilon_cap=cap.epsilon,
+        mu_squared_cap=cap.mu_squared,
+        further_releases=int(remaining / single) if single else 0,
+    )
+
+
+def _less(total: Fraction | None, part: Fraction | None) -> Fraction | None:
+    """Return the difference; `None` if an operand is `None`."""
+    return None if total is None or part is None else total - part
+
+
+def _add_amounts(parts: list[Fraction | None]) -> Fraction | None:
+    """Return the sum; `None` if a part is `None`."""
+    bounded = [part for part in parts if part is not None]
+    return sum(bounded, Fraction(0)) if len(bounded) == len(parts) else None
+
+
+def _find_head(chain: list[LedgerEntry]) -> tuple[int, str]:
+    return (chain[-1].sequence, chain[-1].digest) if chain else (0, GENESIS)
