@@ -156,6 +156,14 @@ def test_requested_margins_hold_although_the_noise_is_not_normal(name):
     assert plan.relaxation <= 1 + EXACT
 
 
+@pytest.mark.parametrize("privacy", ["pure", "zcdp"])
+def test_a_confidence_out_of_range_is_refused_for_every_kind_of_noise(privacy):
+    plan = fn.plan(fn.matrix_workload(np.eye(2), variances=4.0), privacy=privacy)
+    for confidence in (0.0, 1.0, math.nan):
+        with refused("workload.confidence-out-of-range"):
+            plan.table_margins(plan.tables[0].name, confidence)
+
+
 # --- the exact ε of small strategies ----------------------------------------------------------------------
 
 

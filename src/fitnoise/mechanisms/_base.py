@@ -96,7 +96,11 @@ class Estimation(Protocol):
 
     @property
     def whiteners(self) -> list[Floats]:
-        """W with W Wᵀ the covariance of θ_S from independent answers, for every sector of each group, (K, k, k)."""
+        """For each group, a W for each of its K sectors, (K, k, k).
+
+        For sectors with independent estimates, cov θ_S is W Wᵀ ⊗ the centring along the attributes of S. For levels,
+        places and products, W is one scale of the sector's noise (k = 1).
+        """
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
@@ -158,7 +162,7 @@ class BiasedTables(Protocol):
 
     @property
     def gap(self) -> float:
-        """The certified distance of the histogram from the best one."""
+        """A certified bound on the distance of the histogram from the best one, in people²."""
 
     @property
     def distance(self) -> float:
@@ -243,9 +247,9 @@ class TableMechanism(abc.ABC):
         """Return half-widths of intervals for every row of the i-th table of a group, (rows,), or for one row, (1,)."""
 
     def worst(self, part: TablePart, i: int) -> tuple[float, float] | None:
-        """Return target and achieved variance of the number of the i-th table with the largest ratio of the two.
+        """Return target and achieved variance of the i-th table's number with the largest ratio of variance to target.
 
-        Return None if the rows of the table determine that number.
+        Return None if targets and variances by row suffice to find this number.
         """
         del part, i
         return None

@@ -211,7 +211,7 @@ def read_products(document: Mapping[str, Any], structure: CellStructure) -> Prod
 
 
 def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
-    """Return a strategy of trees: levels, the number of places in every place, classes, and measured sums."""
+    """Return a strategy of trees: levels, the number of places inside every place above, classes, and measured sums."""
     names = strategy.structure.names
     inside = zip(strategy.levels, strategy.above, strategy.classes[1:], strict=True)
     return {
@@ -361,7 +361,7 @@ def _ratio(text: str) -> float:
 
 
 def read_setting(document: Any) -> Setting | None:
-    """Return the setting of a small database, if there is one."""
+    """Return the setting of a small database from its document; None without one."""
     if document is None:
         return None
     index, temperature = document["index"], document["temperature"]
@@ -445,7 +445,7 @@ def _read_sets(document: Any) -> RecordSets:
 
 
 def disagreements(stated: Any, implied: Any, path: str = "") -> list[str]:
-    """Return the places at which two JSON documents differ.
+    """Return the paths at which two JSON documents differ, such as `tables[0].cost`; an empty list if they agree.
 
     Numbers with a fraction may differ by rounding; other values must be equal.
     """

@@ -90,7 +90,7 @@ class RebuiltTables:
         return np.asarray(self._stack(group, np.array([i]))[0])
 
     def stacks(self, among: Collection[int] | None = None) -> Iterator[tuple[Indices, Floats]]:
-        """Yield all tables, or those in `among`, as table numbers and a stack (T, shape of the table…)."""
+        """Yield all tables, or those with an index in `among`, as indices (T,) and a stack (T, shape of the table…)."""
         for group in self.part.decomposition.tables:
             rows = np.arange(len(group.tables)) if among is None else np.flatnonzero(np.isin(group.tables, list(among)))
             sizes = np.array(self.part.decomposition.sizes)[group.axes[rows]]
@@ -166,7 +166,7 @@ def _shares(part: SectorTablesPart, group: TableGroup, here: Indices, kept_attri
 
 
 def _reaching(part: SectorTablesPart, group: TableGroup) -> Iterator[tuple[int, Members]]:
-    """Yield the groups of sectors that a group of tables reaches."""
+    """Yield the index of every group of sectors that a group of tables reaches, with the relation of the two."""
     d = part.decomposition
     number = next(i for i, g in enumerate(d.tables) if g is group)
     for i, sectors in enumerate(d.groups):

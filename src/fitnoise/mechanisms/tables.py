@@ -29,7 +29,7 @@ from fitnoise.mechanisms.summaries import TableSummary, target_message
 from fitnoise.messages import Message
 from fitnoise.request.curves import epsilon_at
 from fitnoise.request.publication import MAX_TEMPERATURE, Publication, Setting
-from fitnoise.request.targets import z_score
+from fitnoise.request.targets import checked_confidence, z_score
 from fitnoise.request.workloads import Family, LazySequence
 from fitnoise.solving.certificates import Certificate, Evidence, ObjectiveTerms
 from fitnoise.solving.sectors import Decomposition
@@ -141,12 +141,12 @@ class TablePart(PlanPart):
 
     @property
     def exact_rho(self) -> Fraction:
-        """ρ, exact."""
+        """ρ of the tables for one protected unit, exact."""
         return self.loss.rho
 
     @property
     def rho(self) -> float:
-        """ρ, rounded up."""
+        """`exact_rho`, rounded up to a float."""
         return rounded_up(self.exact_rho)
 
     def epsilon(self, delta: float | None = None) -> float:
@@ -168,7 +168,7 @@ class TablePart(PlanPart):
 
     @cached_property
     def exact_weighted_cost(self) -> Fraction:
-        """Max_o prof_o/r_o for one protected unit, exact. It is Δ² if all cells have the same budget, as r ≤ 1."""
+        """The largest cost in a cell over its budget r ≤ 1, for one unit, exact; `exact_cost` without cell budgets."""
         if self.publication.cell_budgets is None:
             return self.exact_cost
         return weighted_cost(self.publication, self.strategy)
@@ -211,9 +211,15 @@ class TablePart(PlanPart):
         Args:
             name: The name of the table.
             confidence: The confidence of each interval; default the table's own, or the workload's.
+
+        Raises:
+            WorkloadError: There is no such table, or the confidence is not between 0 and 1.
         """
         workload = self.publication.workload
-        gamma = workload[name].target.level(workload.confidence) if confidence is None else confidence
+        # Checked here, so that every kind of noise refuses a confidence with the same error.
+        gamma = (
+            workload[name].target.level(workload.confidence) if confidence is None else checked_confidence(confidence)
+        )
         return self.mechanism.table_margins(self, name, gamma)
 
     def table_variances(self, name: str) -> Floats:
@@ -236,7 +242,7 @@ class TablePart(PlanPart):
 
     @property
     def numbers(self) -> int:
-        """The number of numbers to publish."""
+        """The number of published numbers."""
         d = self.decomposition
         per_table = [math.prod(g.inner_shape) for g in d.tables]
         return sum(_total(g.cells) * m for g, m in zip(d.tables, per_table, strict=True))

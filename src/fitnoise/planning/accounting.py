@@ -71,15 +71,15 @@ class UnitPrice(Protocol):
 
     @property
     def rho(self) -> Fraction:
-        """ρ."""
+        """The ρ of zero-concentrated differential privacy."""
 
     @property
     def epsilon(self) -> Fraction | None:
-        """ε, if the charge is pure; otherwise None."""
+        """The ε of pure differential privacy; None if the charge is not pure."""
 
     @property
     def known_mu_squared(self) -> Fraction | None:
-        """μ², if it is known; otherwise None."""
+        """The μ² of Gaussian differential privacy; None if it is not known."""
 
 
 class LedgerLine(Protocol):

@@ -318,7 +318,7 @@ class Plan(HtmlDisplay):
 
     @property
     def rho(self) -> float:
-        """ρ, rounded up."""
+        """`exact_rho`, rounded up to a float."""
         return rounded_up(self.exact_rho)
 
     @property

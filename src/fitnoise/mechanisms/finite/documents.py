@@ -61,7 +61,7 @@ _DIGITS = re.compile(r"\d{1,400}", re.ASCII)
 
 
 def document(mechanism: Mechanism) -> dict[str, Any]:
-    """Return the mechanism as plain JSON values; integers beyond 2⁵³ become strings.
+    """Return the mechanism as plain JSON values; integers from 2⁵³ on become strings.
 
     Raises:
         PlanError: The mechanism has no short form, and more than ROWS_LIMIT results.

@@ -577,7 +577,7 @@ class _ThresholdSearch:
         return Threshold((low + high) / 2, (low, high), proven, windows)
 
     def _certain(self) -> float:
-        """Return an ε from which on s < 1."""
+        """Return an ε from which on the largest row sum s of Φ without its diagonal is below 1."""
         # The import takes as long as a small plan.
         from scipy import optimize
 
@@ -612,7 +612,8 @@ class _ThresholdSearch:
     def _switch(self, upper: float, lower: float, above: bool) -> tuple[float, float]:
         """Return two ε close together with proven verdicts, between which the verdict changes an odd number of times.
 
-        The first has the verdict of `lower`, the second that of `upper`.
+        The first has the verdict of `lower`, the second that of `upper`. `above`: True if the mechanism exists at
+        `upper`, and not at `lower`; False for the opposite.
         """
         # The import takes as long as a small plan.
         from scipy import optimize

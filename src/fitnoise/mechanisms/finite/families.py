@@ -122,7 +122,8 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
 
 
 def _solved(graph: Graph, epsilon: Fraction, steps: Integers) -> tuple[Floats, Floats, bool | None]:
-    """Return the solution of Φ z = 1, its error, and the proof that it is ≥ 0, if any; of large boxes by bands."""
+    """Return the solution of Φ z = 1, its error, and True or False if z ≥ 0 is proven or refuted; None otherwise."""
+    # Large boxes have faster solvers, with their own proofs.
     if isinstance(graph, QueryGraph) and isinstance(graph.structure, Box) and graph.n > MAX_INVERTED_RESULTS:
         decision = existence(graph, epsilon)
         if decision.weights is not None and decision.verdict is not Verdict.UNDECIDED:

@@ -109,7 +109,11 @@ class AnswerPart(PlanPart):
 
     @classmethod
     def read(cls, publication: Publication, query: FiniteQuery, document: Mapping[str, Any]) -> Self:
-        """Return the part that `document` wrote, with its mechanism proven again."""
+        """Return the part that `document` wrote, with its mechanism proven again.
+
+        Raises:
+            PlanError, LookupError, TypeError, ArithmeticError: The document is refused as in `documents.read`.
+        """
         adjacency = publication.adjacency
         graph = query.graph(publication.domain, adjacency)
         return cls(

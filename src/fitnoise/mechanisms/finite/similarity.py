@@ -633,7 +633,7 @@ def eigenvalue_bound(box: Box, alpha: float) -> float:
 
 
 def _row_bound(v: int, alpha: float) -> float:
-    """Return a bound from f(θ) = (1 − α)(1 + α D_{v−1}(θ)) / |1 − α e^{ivθ}|²."""
+    """Return `eigenvalue_bound` of an axis with steps of v, by f(θ) = (1 − α)(1 + α D_{v−1}(θ)) / |1 − α e^{ivθ}|²."""
     if v == 1:
         return (1 - alpha) / (1 + alpha) * (1 - 1e-12)
     points = 128 * v

@@ -84,18 +84,18 @@ class PureEstimation:
         self._merged: dict[tuple[int, ...], _MergedCells] = {}
         self._sector_cache: dict[tuple[int, int], tuple[dict[int, Floats], Floats]] = {}
 
-    def _merge(self, attributes: tuple[int, ...]) -> _MergedCells:
-        """Return the structured cells as some of the margins distinguish them."""
-        if attributes not in self._merged:
-            rows = [self.strategy.measured[b].rows for b in attributes]
+    def _merge(self, margins: tuple[int, ...]) -> _MergedCells:
+        """Return the structured cells as some margins distinguish them, given by their indices in the strategy."""
+        if margins not in self._merged:
+            rows = [self.strategy.measured[b].rows for b in margins]
             stacked = np.concatenate(rows)
             # Equal columns are cells that no query of these margins distinguishes; a column of zeros is ignored by all.
             _, first_cells, which = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
             seen = stacked[:, first_cells].any(axis=0)
             class_of = np.where(seen, np.cumsum(seen) - 1, -1)[which.ravel()]
             merged = [x[:, first_cells[seen]].astype(np.float64) for x in rows]
-            self._merged[attributes] = _MergedCells(first_cells[seen], class_of, merged, [a.T @ a for a in merged])
-        return self._merged[attributes]
+            self._merged[margins] = _MergedCells(first_cells[seen], class_of, merged, [a.T @ a for a in merged])
+        return self._merged[margins]
 
     @property
     def lengths(self) -> tuple[int, ...]:

@@ -462,7 +462,7 @@ def _spans(total: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def _lattice(rows: _ScaledRows, t: float) -> tuple[Floats, Floats]:
-    """Return δ and ρ of the step to continuous noise, in units of the largest coefficient, (R,) each."""
+    """Return δ, in units of the largest coefficient, and ρ of the step to continuous noise, (R,) each."""
     # ρ = exp(−3δ²/Σa²) gives δ. For δ = Σ|a| even ρ = 0 holds.
     loss = 1 / (12 * max(t, 1.0))
     shift = np.sqrt(rows.norms * -np.log(loss) / 3)
@@ -562,7 +562,10 @@ class _Line:
 
 
 def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) -> _Line:
-    """Return a good line for a tail near exp(log_p) beyond m: left of all poles, or (skip = 1) past the first."""
+    """Return a good line for a tail near exp(log_p) beyond m: left of all poles, or (skip = 1) past the first.
+
+    aim: The part of the tail that the terms j ≠ 0 may add, and the truncation too.
+    """
     # In units of 1/b₁: the line lies between 0 and the pole at 1, or past the pole and below 1/b₂.
     top = np.ones(len(rows)) if not skip else np.minimum(1 / np.sqrt(rows.squares[:, 1]), _FARTHEST)
     # Short of the pole, and within reach of the power sums.
@@ -763,7 +766,7 @@ def _grouped(rows: _ScaledRows, line: _Line) -> Iterator[tuple[Indices, _Integra
 
 
 def _quantiles(rows: _ScaledRows, log_p: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return proven m with P(X_L > m) ≤ exp(log_p), in units of the largest b, and True if tight, (R,) each."""
+    """Return proven m with P(X_L > m) ≤ exp(log_p), in units of b₁, and True if they are tight, (R,) each."""
     c = _sigmoid(_bisected(-32, 24, len(rows), 20, lambda v: _saddle(rows, _sigmoid(v))[1] > log_p))
     m = np.maximum(_saddle(rows, c)[0], 0.01 * np.sqrt(rows.norms))
     safe = _safe(rows, c)
@@ -814,7 +817,7 @@ def _safe(rows: _ScaledRows, c: Floats) -> Floats:
 
 
 def _tails(rows: _ScaledRows, m: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return upper bounds of log P(X_L > m), in units of the largest b, and True if they are tight, (R,) each."""
+    """Return upper bounds of log P(X_L > m), m in units of b₁, and True if they are tight, (R,) each."""
     usable = m > 1e-9 * np.sqrt(rows.norms)
     points = np.where(usable, m, np.sqrt(rows.norms))
 

@@ -66,7 +66,7 @@ class ProjectionMechanism(SectorMechanism):
         return ky_fan_certificate(view.space.rows, cells, view.noise_factor, view.index, view.space.shift)
 
     def prices(self, part: TablePart) -> Floats:
-        """Return each table's share of the weighted total variance."""
+        """Return the share of every table row in the weighted total variance, (M,)."""
         shares = part.variances / part.decomposition.variances
         return np.asarray(shares / shares.sum())
 

@@ -844,7 +844,7 @@ class _Dual:
         self.multipliers = np.zeros_like(y)
 
     def histogram(self, nu: Floats) -> tuple[Floats, float]:
-        """Return x_e = n ρ_e exp(a_eᵀν/λ) / Σ, and the logarithm of that sum."""
+        """Return x_e = n ρ_e exp(a_eᵀν/λ) / Σ and the logarithm of that sum, or end the search at an overflow."""
         # A line search may try a ν so long that exponents overflow; the search then ends with the best ν so far.
         with np.errstate(over="ignore"):
             exponents = self.logs + self.queries.rmv(nu) / self.temperature
@@ -1022,7 +1022,10 @@ class Estimator:
         self._cells = with_absent(rows) if weight and region is Region.AT_MOST else rows
 
     def __call__(self, noisy: Floats, tolerance: float | None = None) -> tuple[Floats | None, Floats]:
-        """Return the histogram x ≥ 0 (N,), None with a head, and its answers (r,), to a gap of the tolerance."""
+        """Return the histogram x ≥ 0 (N,), None with a head, and its answers (r,).
+
+        tolerance: The gap to reach, as in :func:`project` or :func:`entropic`; None for their default.
+        """
         if self.head is not None:
             return None, split_project(self.rows, noisy, self.size, self.head, tolerance=tolerance).answers
         if not self.weight:

@@ -118,7 +118,7 @@ class PublicHistogram:
     """A histogram that anyone can draw.
 
     kind: One of KINDS.
-    draw: Its number.
+    draw: Its number among those of its kind, from 0.
     counts: x ≥ 0, (N,), integers, Σx = n.
     """
 
@@ -128,7 +128,7 @@ class PublicHistogram:
 
     @property
     def name(self) -> str:
-        """The kind and the number."""
+        """The kind, and the number counted from 1."""
         return f"{self.kind}, {self.draw + 1}"
 
 
@@ -483,7 +483,7 @@ def error_samples(
 
 
 def _databases(rows: Floats, size: int, repeats: int) -> Iterator[tuple[PublicHistogram, Floats, Floats]]:
-    """Yield every public histogram, its answers (r,) and a standard normal z (r,), `repeats` times."""
+    """Yield every public histogram `repeats` times, with its answers (r,) and a new standard normal z (r,)."""
     rng = FixedGenerator(NOISES)
     for histogram in public_histograms(rows.shape[1], size):
         truth = rows @ histogram.counts
