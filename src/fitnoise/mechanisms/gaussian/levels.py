@@ -131,7 +131,7 @@ class TreeEstimation(abc.ABC):
     @property
     @abc.abstractmethod
     def tree(self) -> TreeQuotient:
-        """The places, in classes that the strategy does not distinguish."""
+        """The tree of places by classes; the strategy treats all places of a class equally."""
 
     @property
     @abc.abstractmethod
@@ -188,7 +188,7 @@ class TreeEstimation(abc.ABC):
         return out
 
     def by_place(self, j: int) -> tuple[Floats, Floats]:
-        """Return the variance of each place of a table, and the ratio of its target to the tightest target."""
+        """Return the variance of each place of table j, (N_ℓ,), and the ratio of its target to the tightest target."""
         level = int(self.problem.level[j])
         return self.variances[j][self.tree.class_of[level]], self.problem.looser[j][self.problem.tree.class_of[level]]
 
@@ -552,7 +552,7 @@ class LevelMechanism(GaussianMechanism):
         return _estimation(part).worst
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
-        """Return the variance of every place of a table."""
+        """Return the variance of every number of a table, in the table's shape: that of the number's place."""
         estimation, j = _estimation(part), part.table_index(name)
         level = int(estimation.problem.level[j])
         table, domain = part.publication.workload[name], part.publication.workload.domain

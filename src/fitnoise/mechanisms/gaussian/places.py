@@ -167,7 +167,7 @@ def rescaled(strategy: TreeStrategy, factor: float, *, up: bool) -> TreeStrategy
     """Multiply every σ by a factor, cut it to 32 bits (up or down), and multiply the sums so that 2¹⁰ ≤ σ.
 
     Raises:
-        PlanError: A scale is outside the range of the exact sampler.
+        PlanError: A scale is outside the range of the exact sampler, or a multiple would have more than 61 bits.
     """
     groups = []
     for g in strategy.groups:

@@ -526,7 +526,7 @@ def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductSt
     """Multiply every σ by a factor, cut it to 32 bits (up or down), and multiply the queries so that 2¹⁰ ≤ σ.
 
     Raises:
-        PlanError: A scale is outside the range of the exact sampler.
+        PlanError: A scale is outside the range of the exact sampler, or a multiple would have more than 61 bits.
     """
     groups = []
     for g, grids in zip(strategy.groups, strategy.grids, strict=True):

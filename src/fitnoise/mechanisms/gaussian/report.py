@@ -103,7 +103,9 @@ def proof(
 def unbiased(minimum: float, rho: float, *, hybrid: bool) -> Section:
     """Return the section on the least ρ of any unbiased mechanism.
 
+    minimum: The bound on ρ; 0 leaves the sentence out.
     rho: The ρ of the plan.
+    hybrid: True for a hybrid objective.
     """
     values = (
         Value("least", minimum, ValueKind.COST),
