@@ -94,7 +94,7 @@ class _JointTable:
 
 
 def is_supported(x: ProductProblem) -> bool:
-    """Return True if some attribute has several views and meets other structured attributes.
+    """Return True if some attribute has several views, and some table shows it with other structured attributes.
 
     The problem must also be within the limits, and its neighbours must add or remove a record.
     """
@@ -116,7 +116,11 @@ def is_supported(x: ProductProblem) -> bool:
 
 
 def solve(x: ProductProblem, evidence: Evidence, strategy: RealProductStrategy) -> RealJointStrategy:
-    """Return the best form found, from weights that prove a bound, and w of a form with one K for each attribute."""
+    """Return the best form found, from weights that prove a bound, and w of a form with one K for each attribute.
+
+    Raises:
+        PlanError: The weights of the evidence prove nothing.
+    """
     search = _AscentSearch(x, DualWeights.read(x, evidence), strategy)
     best, last = search.form(), 0
     for step in range(1, STEPS + 1):
@@ -216,7 +220,11 @@ class _AscentSearch:
         return np.asarray(sum(self._part(t, m, None) for m in t.masks) / t.variance)
 
     def _part(self, t: _JointTable, mask: tuple[int, ...], without: int | None) -> Floats:
-        """Return the contribution of a sector to the variances of a table, without the factor f² of one attribute."""
+        """Return the contribution of a sector to the variances of a table, with one axis for each of its slots.
+
+        mask: The slots of the table in the sector.
+        without: The slot whose factor f² is left out; None leaves out none.
+        """
         rows = self._rows_of(t)
         x = _apply_along_axes(1 / self.precisions[tuple(t.axes[i] for i in mask)], [rows[i][0] for i in mask])
         x = x.reshape([len(f) if i in mask else 1 for i, (_, f) in enumerate(rows)])

@@ -355,7 +355,7 @@ class _Stage:
         return p, q
 
     def _decided(self, p: Floats, q: Floats) -> list[tuple[Floats, Floats]] | None:
-        """Return (Y, Z) of every sector, with Σ = YᵀY where the active cells and numbers decide it.
+        """Return (Y, Z) of every sector, with Σ = YᵀY and Σ⁻¹ = ZᵀZ where the active cells and numbers decide them.
 
         None means that the weights lose one of these directions.
         """

@@ -84,7 +84,10 @@ class SharedWeights:
         return np.bincount(self.owner, y * self.scale, minlength=self.size).astype(np.float64)
 
     def gather_squares(self, y: Floats) -> Floats:
-        """Return Σ scale² y over the unknowns of each weight: a diagonal under both maps if unknowns are separate."""
+        """Return Σ scale² y over the unknowns of each weight.
+
+        It is the diagonal of the matrix by weights, if y is the diagonal of one by unknowns that has no other entry.
+        """
         return np.bincount(self.owner, y * self.scale**2, minlength=self.size).astype(np.float64)
 
 
@@ -114,7 +117,7 @@ class QuerySource:
         out[self.numbers] += (x if self.incidence is None else self.incidence.T @ x) * self.scale
 
     def scatter_squares(self, x: Floats, out: Floats) -> None:
-        """Add a diagonal under both maps to the entries of the numbers, if numbers do not interact."""
+        """Add the diagonal by numbers of a matrix whose diagonal by rows is x (K, m), and that has no other entry."""
         entries = x if self.incidence is None else self.incidence.power(2).T @ x
         out[self.numbers] += entries * self.scale**2
 
@@ -708,7 +711,7 @@ class Problem:
         return np.concatenate([cells if c is None else c.gather(cells), numbers if g is None else g.gather(numbers)])
 
     def gather_squares(self, cells: Floats, numbers: Floats) -> Floats:
-        """Return a diagonal under `gather` and its adjoint."""
+        """Return the diagonal by (p, q) of a matrix with these diagonals by columns and numbers, and no other entry."""
         c, g = self.shared_cells, self._constraints
         return np.concatenate(
             [cells if c is None else c.gather_squares(cells), numbers if g is None else g.gather_squares(numbers)]

@@ -266,7 +266,11 @@ class ProductProblem:
 def _refined(
     start: Sequence[tuple[object, ...]], listed: Sequence[tuple[int, float, list[tuple[int, int]]]]
 ) -> list[int]:
-    """Return the coarsest stable colouring: attributes of one colour appear equally in tables of equal colours."""
+    """Return the coarsest stable colouring: attributes of one colour appear equally in tables of equal colours.
+
+    start: The first colour of each attribute.
+    listed: For each table its number, its target, and its attributes with their views.
+    """
     names = {x: i for i, x in enumerate(sorted(set(start)))}
     colours = [names[x] for x in start]
     while True:
@@ -409,7 +413,7 @@ class RealProductStrategy:
     w, k: The w and K of each kind, (n',) and (n' − 1, n' − 1); K is (n', n') if every table shows the kind. Both are
         empty for exchangeable kinds.
     precisions: s_T by set of attributes.
-    value: Δ² with all targets met.
+    value: Δ² with all targets met, or the total.
     """
 
     w: list[Floats]
@@ -610,7 +614,10 @@ class ProductSearch:
         return float(worst(parts, f.masks, distinct).max() * noise.max() / f.table.variance)
 
     def run(self, steps: int, report_progress: Callable[[float, float], None] | None = None) -> RealProductStrategy:
-        """Return the best form found in at most `steps` steps; the search also ends when gains end."""
+        """Return the best form found in at most `steps` steps; the search also ends when gains end.
+
+        report_progress: A function called with the best Δ² so far, and the ν² of the current weights.
+        """
         close = STOP_RATIO_GAP if self.x.shares is None else CONVERGED_GAP
         self.improve()
         best = self._form(self.value())

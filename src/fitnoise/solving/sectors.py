@@ -889,7 +889,7 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
 def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
     """Return (L, shift): L with rows = L B as nearly as possible, and max|rows − L B|.
 
-    The shift is 0 for a basis of indicators.
+    The shift is 0 for indicators of the equal columns of these rows.
 
     Raises:
         WorkloadError: The basis does not have one column for each cell. Or a row differs from the combination found by

@@ -154,20 +154,27 @@ class TreeQuotient:
         ]
 
     def up(self, values: Floats, level: int) -> Floats:
-        """Return the sums over the places of a level within each place above, along the last axis."""
+        """Return for each class of `level` − 1 the sum over the places of `level` within one of its places.
+
+        values: The value of a place of each class of `level`, along the last axis.
+        """
         starts, many = self._starts[level - 1], values * self.copies[level - 1]
         return many if starts is None else np.asarray(np.add.reduceat(many, starts, axis=-1))
 
     def down(self, values: Floats, level: int) -> Floats:
-        """Return the value of the place above for each place of a level, along the last axis.
+        """Return for each class of `level` the value of the place above.
 
-        Do not change it in place.
+        Do not change the result in place: it can be `values` itself.
+
+        values: The value of a place of each class of `level` − 1, along the last axis.
         """
         has_one_class = self._starts[level - 1] is None
         return values if has_one_class else np.take(values, self.above[level - 1], axis=-1)
 
     def variances(self, weights: Sequence[Floats | float]) -> tuple[list[Floats], list[Floats], list[Floats]]:
-        """Return (V, v, s) of X = Σ_ℓ Σ_g x_g 1_g 1_gᵀ, by level down to the last of these weights.
+        """Return (V, v, s) of X = Σ_ℓ Σ_g x_g 1_g 1_gᵀ by class, by level down to the last of these weights.
+
+        weights: x of a place of each class, by level from the top, or one number for all places of a level.
 
         V_g = 1_gᵀ X⁻¹ 1_g. v_g is this variance if only g and places below it are measured, and s_g if only places
         strictly below g are. The deepest level has an empty s.
@@ -192,7 +199,10 @@ class TreeQuotient:
         return out, v, s
 
     def slopes(self, weights: Floats) -> tuple[list[Floats], list[Floats]]:
-        """Return V by level, and its derivatives by each weight, (deep + 1, n), for one weight a level."""
+        """Return V by level, and for each level its derivatives by all weights, (deep + 1, classes).
+
+        weights: One weight for each level from the top, (deep + 1,).
+        """
         deep = len(weights) - 1
         value, v, s = self.variances(list(weights))
         derivatives = np.zeros((deep + 1, len(v[deep])))
@@ -354,7 +364,10 @@ class LevelProblem:
         return bool(self.sectors[0].neighbour_costs[0] == UNRELATED_PAIR_FACTOR)
 
     def mixed(self, kinds: Floats | None) -> LevelProblem:
-        """Return the problem with M √c_T in place of M, c_T for these weights of kinds; this problem without kinds."""
+        """Return the problem with M √c_T in place of M, with c_T the mean cost of neighbours in sector T.
+
+        kinds: The weight of each kind of neighbours, (kinds,); None returns this problem.
+        """
         if kinds is None:
             return self
         # Divide before multiplying: products of the smallest doubles would round to these.
@@ -398,7 +411,11 @@ def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
 
 
 def _neighbour_factors(d: Decomposition, factors: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
-    """Return the cost of each kind of neighbours in a sector, as a multiple of one record's; independent ones first."""
+    """Return the cost of each kind of neighbours in a sector, as a multiple of one record's; independent ones first.
+
+    factors: The attributes of the sector, all outside the tree.
+    kinds: For each further kind, the attributes in which the two records differ.
+    """
     # χ_T: attributes of T in which the records agree contribute the factor 1.
     agreement = (math.prod(-1 / (d.sizes[a] - 1) for a in factors if a in differ) for differ in kinds)
     return np.array([UNRELATED_PAIR_FACTOR, *(2 * (1 - chi) for chi in agreement)])
@@ -498,6 +515,8 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
     √z = (1/π) ∫ e^{u/2} z/(z + e^u) du. By Poisson summation, the sum over a grid of step h is at most C √z. Here C = 1
     + 2 Σ sech(2π²k/h). The sum is cut at both ends, in `_root`, and then divided by C. Each term is one inverse of
     weights on the tree, with the weights of leaves increased by t/p.
+
+    grid: (h, margin), as in `ROUGH` and `FINE`.
     """
     tree, counts, problem = problem.tree, problem.tree.counts, problem.mixed(evidence.kinds)
     # The evidence has the sum of each class, and the formulas need the weight of one leaf.
@@ -574,7 +593,11 @@ def _max_eigenvalue(tree: TreeQuotient, w: Sequence[Floats], mass: Sequence[Floa
 
 
 def ascend(problem: LevelProblem, gap: float, iterations: int) -> Evidence:
-    """Return dual weights that almost maximise the bound: plain steps, accelerated while the bound rises."""
+    """Return dual weights that almost maximise the bound: plain steps, accelerated while the bound rises.
+
+    gap: The relative gap between primal and bound at which the search ends; replaced records ignore it.
+    iterations: The largest number of evaluations of the bound.
+    """
     evidence = problem.start
     blocks = [evidence.cells, evidence.numbers, *([] if evidence.kinds is None else [evidence.kinds])]
     ends = np.cumsum([len(x) for x in blocks])[:-1]
@@ -609,7 +632,7 @@ def _mix_with_uniform(weights: Floats, ends: Indices, floor: Floats) -> Floats:
 
 
 def solve(problem: LevelProblem) -> list[Floats]:
-    """Return the best weights of each merged sector: y_ℓ for the levels from 0 to its deepest one, (deep + 1,).
+    """Return the best weights found of each merged sector: y_ℓ for the levels from 0 to its deepest one, (deep + 1,).
 
     y_ℓ is 0 for a level below the top without a table. The search replaces the largest relative variance by norms of
     all relative variances, and their exponent grows (SHARPNESS). The result is scaled: its largest relative variance is

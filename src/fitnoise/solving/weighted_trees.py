@@ -105,7 +105,12 @@ class LevelInformation:
         return [rest + f**2 * g for rest, f, g in zip(self.rest, self.slope, self.total_gamma, strict=True)]
 
     def slopes(self, w: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
-        """Return the decrease of Σ w V with each x, and with each r, of every single place; by reverse accumulation."""
+        """Return the decrease of Σ w V with the x, and with the r, of one place of each class, by level.
+
+        It is computed by reverse accumulation, and the top has no r.
+
+        w: The weight of the variance of a place of each class, by level.
+        """
         tree, deep = self.tree, len(self.x) - 1
         rest = [np.array(a, dtype=np.float64) for a in w]
         slope = [2 * a * f * g for a, f, g in zip(w, self.slope, self.total_gamma, strict=True)]
@@ -148,7 +153,10 @@ class LevelInformation:
         return y
 
     def loads(self, p: Floats) -> list[Floats]:
-        """Return Σ p_i u_g(i)² over the deepest places in g, by level."""
+        """Return Σ p_i u_g(i)² over the deepest places i in g, for a place g of each class, by level.
+
+        p: The weight of a place of each class of the deepest level.
+        """
         out = [p]
         for level in range(len(self.x) - 1, 0, -1):
             out.insert(0, self.tree.up(self.r[level] ** 2 * out[0], level))
