@@ -125,6 +125,7 @@ class _PlaceIndex:
         return np.unique(np.concatenate(leaf_runs))
 
     def _leaf_range(self, given_place: Any, whose: str) -> tuple[int, int]:
+        """Return the first leaf of a place, and the one after its last leaf."""
         levels: Sequence[str] = self._hierarchy.levels
         code: Any = given_place
         if isinstance(given_place, tuple):

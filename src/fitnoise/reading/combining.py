@@ -258,7 +258,7 @@ class CombinedSource(AnswerSource):
         for (group, s), factors in rebuilding.adjoint(self.part, tensors).items():
             sector, whitener = d.groups[group].attributes[s].tolist(), self.part.estimation.whiteners[group][s]
             for piece in self.pieces[group, s]:
-                # θ̂ = W Wᵀ Σ_r (V_r⁻¹ L_r)ᵀ t_r, so the factors f of θ̂ are those of t_r times W Wᵀ (V_r⁻¹ L_r)ᵀ
+                # θ̂ = W Wᵀ Σ_r (V_r⁻¹ L_r)ᵀ t_r, so factors f of θ̂ are factors f W Wᵀ (V_r⁻¹ L_r)ᵀ of t_r
                 answer_factors = factors @ whitener @ whitener.T @ piece.adjoint_answers.T
                 for j, (table, row) in enumerate(piece.rows):
                     key, axes = (piece.source, table), union.axes(table)

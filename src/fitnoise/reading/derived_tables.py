@@ -86,6 +86,7 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
         Raises:
             ReleaseError: The directory exists and is not empty, or cannot be written.
         """
+        # one after the other, so that memory holds one text at a time
         texts = ((name, text()) for name, text in self._texts().items())
         return write_texts(Path(directory), texts, notice)
 

@@ -398,6 +398,7 @@ class Estimates(LabelledNumbers):
             )
         gamma = self._own_confidence(confidence)
         value, error, moe = (np.ravel(x)[0] for x in (self._values, self.std_error, self.moe(gamma)))
+        # arithmetic with the estimate goes on at the confidence that it states
         same = Estimates(self._forms, self._rows, gamma, self._question, counts=self._counts)
         return Estimate(float(value), float(error), float(moe), gamma, same)
 
@@ -725,11 +726,13 @@ class Ratios(RatioExpression):
         return self._parts[0].values(), self._parts[1].values()
 
     def _ends(self, confidence: float | None, *, simultaneous: bool) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        """Return both ends of a/b itself, and True where b is distinguished from 0, (J,) each."""
         nominal = self.confidence if confidence is None else confidence
         gamma = level(nominal, len(self), normal=self._law.normal, simultaneous=simultaneous)
         return inverted(self._law, self._values, self._possible, gamma)
 
     def _transform_ends(self, low: Floats, high: Floats) -> tuple[Any, Any]:
+        """Return the ends of factor · a/b + shift in the shape of the rows, from those of a/b."""
         ends = [
             self._factor * x + self._shift if self._factor else np.full(len(self), self._shift) for x in (low, high)
         ]
@@ -921,7 +924,7 @@ def _bisected(
     unit = np.sqrt(law.covariances[:, [0, 1], [0, 1]]).T
     unit = np.where(unit > 0, unit, 1.0)  # a form without noise has no unit of its own
     a, b, ratio = a / unit[0], b / unit[1], unit[0] / unit[1]
-    # Half-widths are computed up to the slack. Only what exceeds the wider one is rejected by the norm itself.
+    # Half-widths are computed up to the slack: what exceeds a wider one is rejected by the norm itself.
     wide = 1 + 2 * law.slack
 
     def excess(angle: Floats) -> Floats:

@@ -155,12 +155,14 @@ class LaplaceSums:
 
     @cached_property
     def _identical_laws(self) -> list[IdenticalNoiseLaw]:
+        """The rows in groups of equal noise, each with the noise of its forms."""
         kinds: dict[object, list[int]] = {}
         for row in range(self.forms[0].length):
             kinds.setdefault(self._kind(row), []).append(row)
         return [self._law_of_rows(np.array(rows)) for rows in kinds.values()]
 
     def _law_of_rows(self, rows: Indices) -> IdenticalNoiseLaw:
+        """Return the noise of rows of equal noise, computed for the first of them."""
         tensors, (normal, pure) = [form.tensors(int(rows[0])) for form in self.forms], self._origins
         varied = np.zeros((len(tensors), len(tensors)))
         for s in normal:

@@ -125,7 +125,7 @@ class TableLayout:
 
     @cached_property
     def rounded_margins(self) -> Floats:
-        """The margins as people read them, rounded up so that no printed margin is too small."""
+        """The margins as people read them, rounded up: none is too small by more than 1e-6 of its last digit."""
         # a margin that is a round number may be computed a little above: 1e-6 of the last digit is no reason to add one
         return np.asarray(np.ceil(self.margins * 10.0**self.decimals - 1e-6) / 10.0**self.decimals)
 
@@ -188,6 +188,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     publication = publication_of(tabled, name)
     table, domain, held = publication.workload[name], publication.domain, None
     if isinstance(tabled, IntegerTables):
+        # `held` are the integers that people see; their intervals are those of the unbiased numbers
         (values, margins), held = tabled.unbiased(name), tabled[name]["value"].to_numpy()
         source: Release | Combination = tabled.release
         biased, several = False, "biased_value" not in source[name]
@@ -284,6 +285,7 @@ def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: b
 
 def _label(table: Table, attribute: Attribute | None, name: str, label: str | int, point: int) -> Label:
     """Return a label; if the attribute has labels and is shown value by value, with its code."""
+    # a missing-value category, which follows the codes, has no code of its own
     coded = isinstance(attribute, Categorical) and attribute.labels is not None and table.view(name) is EACH
     if not coded or not isinstance(attribute, Categorical) or point >= len(attribute.codes):
         return Label(str(label))

@@ -88,6 +88,7 @@ class Quantiles(LabelledNumbers):
     def _tested(self) -> Forms:
         """The forms F(t) − qN, for all t of each number in turn."""
         n = len(self._attribute_values)
+        # row t has 1 − q for the values up to t, and −q for all others
         each = np.tril(np.ones((n, n))) - self._q
         combination = sp.csr_array(sp.kron(sp.eye_array(len(self)), each, format="csr"))
         pieces = {key: sp.csr_array(combination @ x) for key, x in self._counts._forms.pieces.items()}

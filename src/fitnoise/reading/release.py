@@ -245,6 +245,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     @cached_property
     def biased(self) -> tuple[BiasedTables | None, ...]:
         """For each part for tables, its biased values if it is for a small database, and otherwise None."""
+        # the released histogram where there is one: its search is iterative, and may end elsewhere on another machine
         pairs = enumerate(zip(self.plan.groups, self._table_answers, strict=True))
         return tuple(p.mechanism.biased(p, y, self._histograms.get(i)) for i, (p, y) in pairs)
 
@@ -351,6 +352,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             columns["biased_value"] = biased.table(name).ravel()
             columns["simulated_rmse"] = errors.ravel()
         columns["value" if biased is None else "unbiased_value"] = values.ravel()
+        # errors follow from the plan: of all columns only the values depend on the answers
         columns["std_error"] = np.sqrt(part.table_variances(name)).ravel()
         columns["moe"] = part.table_margins(name).ravel()
         return columns
@@ -487,6 +489,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         Example:
             `release.finite_at(simultaneous=True)["median age"].rank_moe`
         """
+        # an answer without a margin cannot miss it, and takes no part of the allowed error
         several = sum(a.moe is not None or a.rank_moe is not None for a in self.finite.values())
         nominal = self._confidence if confidence is None else confidence
         each = level(nominal, several, normal=False, simultaneous=simultaneous)
@@ -600,7 +603,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 chosen[column] *= _choose(labels[column], _listed(workload, table, column, requested))
             else:
                 below, inside = _above(workload, table, column, requested)
-                chosen[below] *= inside
+                chosen[below] *= inside  # a product: conditions on a place and on a level above it hold together
         coefficients = np.ones(())
         for column, factors in chosen.items():
             if workload[table].matrix is None:
@@ -647,7 +650,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             tables.mkdir(exist_ok=True)
             _write(stage / "plan.json", self.plan.to_json())
             if self.plan.groups:
-                digest = answers_digest(self.answers)
+                digest = answers_digest(self.answers)  # in the footer, so that `read` finds an altered answer
                 write_parquet(self._measurements(), stage / MEASUREMENTS, sha256=digest)
             for i, base in histograms(self.plan).items():
                 cells = self.synthetic(i)

@@ -148,6 +148,7 @@ class _RangeProblems:
         """Return the ends of each range, over the rectangles that are not proven to be rejected."""
         p, r = self._middle
         inner = np.stack((quotient if self._divided else difference)(p, p, r, r))
+        # only an estimate that is one number counts as accepted from the start, and not all of p/r where r is 0
         is_point = np.isfinite(inner).all(axis=0) & (inner[0] == inner[1])
         middle, inner = np.where(is_point, inner[0], 0.0), np.where(is_point, inner, [[math.inf], [-math.inf]])
         # `inner` holds accepted points only, `outer` all that is not rejected: the result lies between them

@@ -395,6 +395,7 @@ def _describe_targets(part: TablePart) -> Message:
 
 
 def _check_price(plan: Plan) -> Message | None:
+    """Return the fault of a cost that exceeds a budget or cap, or is more than a millionth below a budget."""
     for limit, loss in plan.order.against_limits():
         counted = limit.relative_cost(loss)
         # a limit of pure ε is stated as ρ = ε²/2, and so is the cost that is compared with it
@@ -413,6 +414,7 @@ def _check_price(plan: Plan) -> Message | None:
 
 
 def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> Verification:
+    """Return the claims of a release directory, and with the entries of a ledger those of its charge."""
     if problem := unfinished(folder):
         return Verification((Check(Message("report.claim.finished"), False, error_fault(problem)),))
     try:
@@ -434,6 +436,7 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     ):
         return log.done()
     (plan,) = plans
+    # each test leaves its result in a list, which stays empty if the claim fails
     read: list[Release] = []
     same: set[str] = set()
     table_lists: list[tuple[str, ...]] = []
@@ -581,7 +584,7 @@ def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> Message | N
     # the folder of a stranger may have any number of files: a few more than expected are enough for the fault
     paths = list(itertools.islice(folder.rglob("*"), len(expected) + MAX_FILES_IN_MESSAGE))
     there = {p.relative_to(folder).as_posix() for p in paths}
-    if problem := links(folder, paths):
+    if problem := links(folder, paths):  # a link would pass as a file, and its content lies elsewhere
         return problem
     return files_fault(expected, there)
 
@@ -727,6 +730,7 @@ def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, P
     for name, file, rebuilt in release.files(names):
         base = bases[file]
         columns, metadata = read_columns(base.with_suffix(".parquet"), *_extents(release.plan, name)[file])
+        # the CSV file now, while the table is in memory: to read all tables twice would take twice as long
         with contextlib.suppress(ReleaseError):  # the checks below report this error
             if says(base.with_suffix(".csv"), csv_pieces(columns)):
                 same.add(file)
