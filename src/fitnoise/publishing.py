@@ -338,7 +338,7 @@ class _Course:
                     "Remove this cause.",
                     self._outcome(),
                 ) from error
-            error.add_note(self._outcome())
+            error.add_note(self._outcome())  # an error of other software keeps its class
             raise
 
     def _outcome(self) -> str:
@@ -652,7 +652,7 @@ def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] |
         if period is not None or series is not None:
             raise _no_series()
         return None
-    labels = list(map(str, plan.periods))
+    labels = list(map(str, plan.periods))  # a command line gives texts, and labels may be numbers
     if period is not None and str(period) not in labels:
         raise PlanError(
             "unknown-period",

@@ -192,6 +192,7 @@ class Translator:
         return self._digits(value, kind.rounding) if kind.numeric else format(value)
 
     def _list(self, kind: ValueKind, values: Sequence[Any]) -> str:
+        """Return values as people read them, separated; of a simulated mean, a pair, with its error behind it."""
         if kind is not ValueKind.SIMULATED:
             return _SEPARATORS.get(kind, ", ").join(self.kind(kind, x) for x in values)
         mean, deviation = values

@@ -107,6 +107,7 @@ def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
     if table.matrix is None:
         return tuple(list_values(a, domain[a], cells) for a, cells in table.left_out(domain).items())
     zero = np.flatnonzero(~np.asarray(table.matrix.matrix).any(axis=0)).tolist()
+    # the cells of a single attribute are its values, and need no combinations
     if not zero or len(domain) == 1:
         return tuple(list_values(a, domain[a], zero) for a in domain if zero)
     printed = zero if len(zero) <= MAX_PIECES + 1 else zero[:MAX_PIECES]
