@@ -267,12 +267,14 @@ class Folder:
                     line = file.readline(_LINE)
                 text = line.decode("utf-8-sig").rstrip("\r\n")
                 delimiters = "\t" if ".tsv" in name.lower() else ",;\t|"
+                # The delimiter is the one that gives the most cells.
                 cells = max((next(csv.reader([text], delimiter=d)) for d in delimiters), key=len)
                 if line.endswith(b"\n") and len(set(cells)) == len(cells) and not any(map(_NO_NAME.fullmatch, cells)):
                     return cells
             if _schemed(name):
                 with duckdb.connect(config=_SCHEMA_READER) as files:
                     rows = files.execute("SELECT name FROM parquet_schema(?)", [glob.escape(str(path))]).fetchall()
+                # The first row of a schema is its root, not a column.
                 return [str(column) for (column,) in rows[1:]]
         except Exception:  # noqa: S110 - a damaged file can raise anything in its reader
             pass
@@ -328,6 +330,7 @@ class Folder:
                     "Reload the page, and make the change there.",
                     "Nothing was changed.",
                 )
+            # The state of spec.toml at the start of the draft: `save` refuses if another program changed it since.
             if not self._draft.exists():
                 replace_file(self.own / "base", self._spec_digest().encode())
             replace_file(self._draft, text.encode())
@@ -384,6 +387,7 @@ class Folder:
             if mark in self._digests:
                 return self._digests[mark]
             content_digest = hashlib.file_digest(file, "sha256").hexdigest()
+            # A file written just now can be written again without another time stamp.
             if time.time() - status.st_mtime > MTIME_RESOLUTION_SECONDS:
                 self._digests[mark] = content_digest
             return content_digest

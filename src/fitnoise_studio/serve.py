@@ -42,7 +42,11 @@ POLL_SECONDS = 0.2
 
 @final
 class Server:
-    """A studio that listens. address: where. page: a file that opens it, gone when it was used, or is too old."""
+    """A studio that listens on 127.0.0.1, at a port that the system chooses.
+
+    address: The address of the studio.
+    page: A file that opens the studio once. The server removes it after use, and after five minutes.
+    """
 
     def __init__(self, folder: Folder, language: str = "en", clock: Callable[[], float] = time.monotonic) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -85,6 +85,7 @@ class Studio:
                     "Reload the page, and make the change again.",
                     "Nothing was changed.",
                 )
+            # A page that saw its own last change may make the next one before it is shown again.
             base = now if tab_state is not None and tab_state[1] == now else form.get("base", "")
             new = make(text)
             if new != text or base != now:

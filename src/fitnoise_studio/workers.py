@@ -85,6 +85,7 @@ class Process:
                 elif report["kind"] == "begun":
                     self.begun = report["n"]
                 elif report["kind"] == "step":
+                    # Only the newest question is waited for, so older progress and answers are not kept.
                     self.steps = {report["n"]: report["text"]}
                 else:
                     self.answers = {report["n"]: report}
@@ -156,6 +157,7 @@ class Worker:
         """
         with self._heard:
             self._newest = n = self._newest + 1
+            # Twice: the first process may have ended or been silent because of an older question.
             for _ in range(2):
                 process = self._started()
                 process.ask(n=n, **question)
@@ -194,6 +196,7 @@ class Worker:
             if process.gone or self._closed:
                 return None
             since = start_time if process.ready is None else max(start_time, process.ready)
+            # A process that has not begun the question may be in a computation that never calls `progress`.
             silent = process.ready is not None and process.begun < n and time.monotonic() - since > UNRESPONSIVE_SECONDS
             if silent:
                 return None

@@ -23,7 +23,8 @@ from fitnoise.interfaces.streams import give_up, has_lost_lines
 
 
 def _example(*lines: str) -> str:
-    """Shown below the options; the backspace keeps click from filling the lines."""
+    """Return example lines for the help of a command; they are printed below its options."""
+    # The backspace keeps click from joining the lines into one paragraph.
     return "\b\nExample\n" + "\n".join(f"  {line}" for line in lines)
 
 
@@ -759,6 +760,8 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _run(arguments: list[str], received: Sequence[int] = ()) -> int:
+    """Run a command, and return its exit code. received: The signals that came during it."""
+    # The flag is looked for in the text: an error can come before click has parsed the options.
     as_json = "--json" in arguments
     try:
         return cli.main(args=arguments, prog_name="fitnoise", standalone_mode=False) or 0
@@ -768,11 +771,14 @@ def _run(arguments: list[str], received: Sequence[int] = ()) -> int:
             return error.exit_code
         return _report("usage", None, error.format_message(), error.exit_code, "", as_json=True)
     except OSError:
+        # The caller reports a stream that cannot be written.
         raise
     except Exception as error:
+        # click turns an interruption into Abort; an engine turns it into an error of its own.
         if isinstance(error, click.Abort) or received or is_interruption(error):
             cause = error.__cause__ if isinstance(error, click.Abort) else None
             message = f"interrupted. {cause}" if isinstance(cause, KeyboardInterrupt) and cause.args else "interrupted"
+            # Shells expect 128 and the number of the signal that ended the program.
             code = 128 + (received or [signal.SIGINT])[0]
             return _report("interrupted", None, message, code, message, as_json=as_json)
         if not isinstance(error, FitnoiseError):

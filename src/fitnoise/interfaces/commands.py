@@ -168,6 +168,7 @@ def _bounded(publication: Publication, sizes: Sequence[int], refine: bool, devic
         for max_records in sizes:
             units = [replace(u, max_records=max_records) if u.name == unit.name else u for u in publication.other_units]
             parts = tuple(replace(p, unit=replace(unit, max_records=max_records)) for p in publication.further_tables)
+            # The cap of the specification is for its own bound, and would refuse larger ones.
             bounded = replace(
                 publication,
                 unit=replace(unit, max_records=max_records),
@@ -373,9 +374,11 @@ def release_command(
         raise click.UsageError(
             "--tables and --no-tables are both given. Give one of them. Nothing was measured and nothing was charged."
         )
+    # An empty tuple writes no tables, None writes all.
     chosen = names if names or no_tables else None
     plan = Plan.from_json(read_text(plan_file))
     price = ceil_dyadic(plan.exact_rho)
+    # Only after other plans of the same records can the balance rise by another number than the cost of the plan.
     before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
     dropped_records: list[Dropped] = []
     with progress(Message("terminal.progress.releasing")) as report_progress:
@@ -670,6 +673,7 @@ def verify_command(
         checked = verify(
             path, ledger=ledger, integers=integers_folder, combination=combination, with_releases=with_release
         )
+        # A report or an export is compared only with a release that verifies.
         if report_file is not None and checked.ok:
             source = _read(path)
             verified = [source, *_derived_tables(source, integers_folder, combination, with_release)]
@@ -685,7 +689,7 @@ def verify_command(
 
 
 def _with(checked: Verification, what: Message, checks: Iterable[Check]) -> Verification:
-    """Return a verification with further checks, of a thing that it did not cover before."""
+    """Return a verification with further checks; `what` names their subject, until now among the unchecked ones."""
     return Verification((*checked.checks, *checks), tuple(x for x in checked.unchecked if x != what))
 
 
@@ -704,6 +708,7 @@ def ledger_command(
     as_json: bool,
 ) -> None:
     """Set a cap, if one is given; show the balances and the entries."""
+    # Releases add their μ², so the ledger stores the square of a cap on μ.
     given_caps = {"rho": cap, "epsilon": epsilon_cap, "mu_squared": None if mu_cap is None else mu_cap**2}
     caps = {kind: limit for kind, limit in given_caps.items() if limit is not None}
     if delta is not None and not 0 < delta < 1:
@@ -795,6 +800,7 @@ def schema_command(spec: Path | None, example: int | None, as_json: bool) -> Non
     if spec is None or example is None:
         emit_json(json_schema())
         return
+    # Drawn from the declarations alone, so a specification can be tried before any data are read.
     text = examples(load_spec(spec), example)
     if as_json:
         emit_json({"examples": text})

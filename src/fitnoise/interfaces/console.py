@@ -42,11 +42,13 @@ def wrote(file: object) -> Message:
 
 def emit_json(document: Any) -> None:
     """Write a JSON document to stdout, in ASCII."""
+    # allow_nan=False: NaN and infinity are not JSON.
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
 def emit_csv(text: str) -> None:
     """Write a CSV file to stdout: its bytes in UTF-8, or lines without control characters on a terminal."""
+    # A file or a pipe gets the bytes of a table's own CSV file, also where the locale has another encoding.
     bytes_out = getattr(sys.stdout, "buffer", None)
     if bytes_out is None or sys.stdout.isatty():
         for line in text.removesuffix("\n").split("\n"):

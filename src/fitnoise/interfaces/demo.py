@@ -41,8 +41,12 @@ RECORDS = 103_589
 def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     """Run the demonstration, and return the document that `fitnoise demo --json` prints.
 
+    Args:
+        directory: The new directory; None for fitnoise-demo, or the next free name.
+        as_json: True if nothing is printed for people.
+
     Raises:
-        ReleaseError: The directory exists, or a released file does not verify.
+        ReleaseError: The directory exists or cannot be made, or the release does not verify.
     """
     folder = directory or _free(Path("fitnoise-demo"))
     if folder.exists():

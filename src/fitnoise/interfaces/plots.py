@@ -38,7 +38,7 @@ DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 
 MAX_TABLES_DRAWN = 8
-"""Tables a report shows: as many as there are colours."""
+"""Largest number of tables in a figure of costs: as many as there are colours."""
 
 MAX_LEGEND_CHARACTERS = 44
 """Letters of a table's name that a legend shows."""
@@ -125,6 +125,7 @@ def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
             "Leave the figure out.",
             "Nothing was drawn.",
         )
+    # The given δ is one of the points, so that the legend states a point of the line.
     deltas = np.union1d(np.geomspace(min(1e-9, delta), max(1e-2, delta), 29), delta).tolist()
     with _drawing():
         figure = _figure(7.0, 5.2 + LEGEND_ROW_INCHES * (len(curves) + 1))
@@ -182,6 +183,7 @@ def report_figure(plan: Plan, *, progress: SweepProgress | None = None) -> Figur
         * The function reads no data.
         * Every point is a certified plan, at the gap stated in the figure.
     """
+    # Matplotlib may be missing: refused now, and not after minutes of planning.
     with _drawing():
         pass
     if plan.publication.budget is not None:
@@ -257,7 +259,11 @@ The process has one set of settings, and two threads would mix them.
 
 @contextlib.contextmanager
 def _drawing() -> Iterator[None]:
-    """Our style for a while, and the user's again after it."""
+    """Draw in the style of fitnoise; afterwards the settings of the user apply again.
+
+    Raises:
+        ReleaseError: Matplotlib is not installed.
+    """
     try:
         from matplotlib import style
     except ImportError:
@@ -286,6 +292,7 @@ def _draw_costs(axes: Axes, sweeps: Sequence[Sweep]) -> None:
         )
     lines = []
     for i, sweep in enumerate(sweeps):
+        # After the last colour, dashes and markers shift by one: no two lines look the same.
         turn = i // len(COLOURS)
         lines += axes.plot(
             [p.target_moe for p in sweep.points],
@@ -338,7 +345,7 @@ def _draw_privacy(axes: Axes, plan: Plan) -> None:
 
 
 def _ticks(axis: Axis, values: Sequence[float]) -> None:
-    """Plain numbers along a logarithmic axis: evenly spaced within a decade; 1, 2, 5 or powers of ten beyond."""
+    """Put plain numbers along a logarithmic axis: evenly spaced within a decade; 1, 2, 5 or powers of ten beyond."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     span = max(values) / min(values)

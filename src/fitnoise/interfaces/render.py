@@ -38,6 +38,7 @@ def readable(text: str, encoding: str = "utf-8") -> str:
     try:
         line.encode(encoding)
     except UnicodeEncodeError:
+        # Only now: an encoding that has the signs of the notation keeps them.
         line = line.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
     return line
 
@@ -80,6 +81,7 @@ def document(report: Report) -> dict[str, Any]:
         inner = content
         for step in section.path:
             inner = inner.setdefault(step, {})
+        # Spoken values repeat others for sentences, rounded or renamed.
         inner.update({v.key: v.content for v in section.values if not v.spoken})
         for table in section.tables:
             inner[table.key] = [*inner.get(table.key, ()), *_rows(table)]

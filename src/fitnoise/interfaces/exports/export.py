@@ -112,6 +112,7 @@ def export(
         return write_texts(target, texts(), notice)
     ((_, raw),) = hashed()
     replace_file(target, raw)
+    # Without its manifest the file could not be verified: both are written, or none.
     try:
         replace_file(side, manifest(what, {**options, "bands": rule}, files, versions_for(target)).encode())
     except ReleaseError:
@@ -152,7 +153,10 @@ def contents(
     tables: list[str],
     licence: str | None,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an export with their names, relative to its folder."""
+    """Yield the files of an export: name and bytes. Names are relative to the folder of the files.
+
+    path: The place of the export; its ending decides the format. Nothing is read or written there.
+    """
     translation, names = translator(language), _names(what, tables)
     if not path.suffix:
         yield from ((name, text.encode()) for name, text in package(what, names, bands, licence))

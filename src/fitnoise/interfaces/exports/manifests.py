@@ -144,6 +144,7 @@ def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[
     """
     try:
         stated = parse(text)
+        # `type`, because True is an int for isinstance.
         if list(stated) != list(KEYS) or type(stated["fitnoise_export"]) is not int:
             raise ValueError
         if stated["fitnoise_export"] != FORMAT:
@@ -182,6 +183,7 @@ def _check_files(export: Path, files: Mapping[str, tuple[str, int]]) -> Message 
     folder = export if not export.suffix else export.parent
     parents = {p.as_posix() for name in files for p in Path(name).parents} - {"."}
     listed = {*files} if export.suffix else {IN_FOLDER, *files, *parents}
+    # A folder with far more names than listed is not walked to its end.
     paths = [export] if export.suffix else list(itertools.islice(export.rglob("*"), len(listed) + MAX_FILES_IN_MESSAGE))
     if problem := links(folder, paths):
         return problem

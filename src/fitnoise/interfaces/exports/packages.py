@@ -50,6 +50,7 @@ def package(source: Tabled, names: list[str], bands: Bands | None, licence: str 
         if bands is not None and not laid.biased:
             value = frame["value"].to_numpy()
             widths = frame["moe"] if "moe" in frame else np.maximum(frame["high"] - value, value - frame["low"])
+            # A change can be far below 0 and still be reliable: its margin is compared with its size.
             size = np.abs(value) if laid.signed else value
             frame["reliability"] = np.array([x.value for x in bands.classify(size, widths.to_numpy())], dtype=object)
         text = csv_text(frame, fixed=SIMULATED if laid.is_integer else (*RESERVED, "low", "high"))
@@ -67,6 +68,7 @@ def package(source: Tabled, names: list[str], bands: Bands | None, licence: str 
                 "encoding": "utf-8",
                 "bytes": len(text.encode()),
                 "hash": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
+                # By default an empty field is missing; here no field is.
                 "schema": {"fields": [_field(source, laid, c) for c in frame.columns], "missingValues": []},
             }
         )

@@ -50,6 +50,7 @@ class Scale:
     def from_range(cls, low: Floats, high: Floats) -> Scale:
         """Return the scale from the least to the largest number, extended to include 0."""
         ends = min(0.0, float(low.min())), max(0.0, float(high.max()))
+        # If all numbers are 0, any scale that includes 0 will do.
         return cls(*(ends if ends[0] < ends[1] else (0.0, 1.0)))
 
     def percent_of(self, x: float) -> float:
@@ -61,6 +62,7 @@ class Scale:
         raw = (self.high - self.low) / tick_count
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(k * power for k in (1, 2, 5, 10) if k * power >= raw * (1 - 1e-9))
+        # 1e-9: a tick at an end of the scale is not lost to rounding.
         first_index, last_index = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [Tick(self.percent_of(i * step), i * step) for i in range(first_index, last_index + 1)]
 
@@ -78,7 +80,12 @@ class Mark:
 @final
 @dataclass(frozen=True)
 class Strips:
-    """Marks side by side. columns: column labels. rows: labels, and a mark for each column. row_total: all rows."""
+    """Marks side by side, for the first :data:`MAX_STRIP_ROWS` rows of a table.
+
+    columns: The labels of the columns.
+    rows: For each row its labels, and a mark for each column.
+    row_total: The number of all rows of the table, totals excepted.
+    """
 
     columns: tuple[Label, ...]
     rows: tuple[tuple[tuple[Label, ...], tuple[Mark, ...]], ...]
@@ -99,7 +106,12 @@ class ChartLine:
 @final
 @dataclass(frozen=True)
 class Lines:
-    """Lines over the values of one attribute. axis_labels: some values, with places in percent. digits: of ticks."""
+    """Lines over the values of one attribute.
+
+    axis_labels: Some of these values, each after its place on the horizontal axis, in percent.
+    ticks: The ticks of the vertical axis.
+    digits: The number of decimals of these ticks.
+    """
 
     lines: tuple[ChartLine, ...]
     axis_labels: list[tuple[float, Label]]
@@ -117,6 +129,7 @@ def curve(delta: Floats, epsilon: Floats) -> Lines:
     )
     line = ChartLine(Label(None), " ".join(points), "")
     ticks = scale.ticks()
+    # As many decimals as the first tick above 0 needs.
     digits = max(0, -math.floor(math.log10(ticks[1].number) + 1e-9))
     return Lines((line,), [(t.position, Label(_power(round(t.number)))) for t in delta_scale.ticks(6)], ticks, digits)
 
@@ -132,6 +145,7 @@ def chart(table: TableLayout) -> Strips | Lines | None:
     ordered = table.stubs[0].ordered if len(table.stubs) == 1 else 0
     if ordered >= (MIN_PERIODS_FOR_LINE if ordered and table.stubs[0].periods else MIN_VALUES_FOR_LINE):
         return _lines(table, rows[:ordered], columns) if len(columns) <= MAX_LINES else None
+    # Totals have no text in a label: rows and columns of totals are in no chart.
     return _strips(table, rows, columns)
 
 

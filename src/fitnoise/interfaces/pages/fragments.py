@@ -113,7 +113,7 @@ def environment(language: str, also: str = "") -> Environment:
     templates = Environment(
         loader=ChoiceLoader([PackageLoader(x) for x in (PAGES_PACKAGE, also) if x]),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # a template that names something missing fails, instead of showing nothing
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_printable,
@@ -395,6 +395,7 @@ def margin_text(table: TableLayout, language: Translator, i: int, j: int, width:
     """
     if table.ends is not None:
         ten = 10.0**table.decimals
+        # 1e-6: an end that is a round number except for floating point stays that number.
         low, high = floor(table.ends[0][i, j] * ten + 1e-6) / ten, ceil(table.ends[1][i, j] * ten - 1e-6) / ten
         return (
             f"{language.number(low, table.decimals)}{'–' if low >= 0 else ' – '}{language.number(high, table.decimals)}"
@@ -410,6 +411,7 @@ def margin_text(table: TableLayout, language: Translator, i: int, j: int, width:
 def _groups(table: TableLayout, language: Translator) -> Iterator[RowGroup]:
     digits = table.decimals
     texts = [[language.number(x, digits) for x in row] for row in table.values]
+    # Margins of one column are padded to one width, so that the ± signs stand below each other.
     widths = [max(len(language.number(x, digits)) for x in column) for column in table.rounded_margins.T.tolist()]
 
     def cell(i: int, j: int) -> Cell:

@@ -75,7 +75,7 @@ def _(tables: DerivedTables) -> str:
 
 
 def _tables(source: Tabled) -> str:
-    """Return the first tables, all except one folded, up to a number of numbers, and the names of all."""
+    """Return the first tables, all except one folded, up to :data:`MAX_NUMBERS` numbers, and the names of all."""
     views, numbers = [], 0
     for name in islice(source, MAX_TABLES):
         publication = publication_of(source, name)
@@ -84,6 +84,7 @@ def _tables(source: Tabled) -> str:
             break
         views.append(render_table(layout(source, name), translator("en"), source))
     rows = ""
+    # The first table alone is too large: its first rows are shown.
     if not views and len(source) and "value" in (frame := source[name]):
         level = publication.workload[name].target.level(publication.workload.confidence)
         labels = [str(x) for x in frame.columns[: frame.columns.get_loc("value")]]

@@ -32,7 +32,7 @@ from fitnoise.reading.verification import Check, error_fault
 from fitnoise.reporting import Report
 
 MAX_TABLES = 100
-"""The number of tables of a report if none are named."""
+"""The largest number of tables of a report if none are named; named tables may be more."""
 
 MAX_NUMBERS = 100_000
 """The largest number of numbers of a report: some ten megabytes."""
@@ -136,6 +136,7 @@ def content(
 
     def common_input() -> dict[str, Any]:
         """Return the input of every page, once its tables are known to exist."""
+        # The arguments are stated in the page: `fitnoise verify --report` writes it again from them.
         request = dict(zip(REQUEST_KEYS, (language, rule, totals, chosen), strict=True)) | _derived_content(what)
         request_text = json.dumps(request)
         return {
@@ -188,6 +189,7 @@ def parse_request(text: str) -> tuple[dict[str, Any], dict[str, str]]:
         ReleaseError: The text does not state them.
     """
     try:
+        # Texts of a specification are escaped, so no other line of the page can have this form.
         (content_text,) = re.findall(r'^<meta name="fitnoise-report" content="([^"]*)">$', text, re.MULTILINE)
         stated = json.loads(html.unescape(content_text))
         language, bands, totals, tables = (stated[key] for key in REQUEST_KEYS)

@@ -208,6 +208,7 @@ def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int]
     spent, mu_spent, mu_squared = quote.spent, quote.mu_squared_spent, loss.mu_squared
     if quote.epsilon_cap is not None or quote.cap is None or None in (spent, mu_spent, mu_squared):
         return None
+    # Both caps promise the same ε at δ; the other one may allow more releases, because it adds another measure.
     if quote.mu_squared_cap is None:
         promised = curves.zcdp_epsilon(quote.cap, delta)
         size = curves.lattice_mu(promised, delta)

@@ -183,6 +183,7 @@ def _levels(plan: Plan) -> Iterator[ReportTable]:
                 for t in tables
             }
             if len(depths) > 1:
+                # One pattern shows several levels, so its price belongs to none of them.
                 return
             varied = summary.tables == 1 and summary.has_several_targets
             margins = part.table_margins(summary.name) if varied else np.array([summary.achieved_moe])
@@ -487,6 +488,7 @@ def _free(plan: Plan) -> Iterator[Section]:
     confidence, title = plan.publication.confidence, Message("report.section.unused")
     profile = profile_of_plan(plan) if plan.groups else None
     free_tables = () if profile is None else free_counts(plan)
+    # Further tables cost nothing only in cells whose records cost less than the costliest one.
     less = profile is not None and min(profile.values) < (1 - gaussian.EQUAL_COST_TOLERANCE) * max(profile.values)
     for i, free_table in enumerate(free_tables):
         moe = NormalDist().inv_cdf((1 + confidence) / 2) * min(free_table.std_errors)

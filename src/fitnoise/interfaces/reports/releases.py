@@ -177,6 +177,7 @@ def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tup
             return float(release.plan.group(t.name).table_margins(t.name).max())
         return t.achieved_moe
 
+    # The widest margin needs the margins of every number, which takes long for many tables.
     few = sum(s.tables for s in summaries) <= MAX_TABLES_SEARCHED
     tables = iter(release.plan.tables if few else ())
     for s in summaries:
