@@ -150,6 +150,12 @@ def test_two_levels_by_hand():
     np.testing.assert_allclose(answers.cost * answers.variances, 2 * (k - k**2 / 5), rtol=EXACT)
 
 
+@pytest.mark.parametrize("branching", [0, 1])
+def test_a_tree_with_too_few_children_is_refused(branching):
+    with refused("workload.not-a-whole-number"):
+        baselines.hierarchical(gallery.prefix(4), 1.0, branching)
+
+
 # --- general methods -------------------------------------------------------------------------------------------
 
 

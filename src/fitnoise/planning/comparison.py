@@ -104,10 +104,10 @@ def plan(
         GapNotReached: The certified gap is above the requested gap.
         CapExceeded: The plan costs more than the cap.
         WorkloadError, SpecError: The request cannot be planned.
+        SpecError, PlanError: `gap` or `refine` is given for pure or "auto" privacy.
         PlanError: The targets are out of reach of exact 64-bit noise, or the device does not exist. Or an argument does
-            not apply: `gap` or `refine` to pure or "auto" privacy, `seconds` to Gaussian noise, `start`, `device`,
-            `seconds` or `refine` to a small database. Or a publication is given with arguments that describe it, or a
-            `start` with several groups of tables.
+            not apply: `seconds` to Gaussian noise, and `start`, `device`, `seconds` or `refine` to a small database. Or
+            a publication is given with arguments that describe it, or a `start` with several groups of tables.
 
     **Guarantees**
         * planning reads no data;

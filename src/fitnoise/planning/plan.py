@@ -344,7 +344,7 @@ class Plan(HtmlDisplay):
             delta: δ, strictly between 0 and 1; default the publication's.
 
         Raises:
-            PlanError, ValueError: δ is outside this range, or ε exceeds floating point.
+            PlanError, ValueError: δ is outside this range and the plan is not pure, or ε exceeds floating point.
         """
         return epsilon_at(self.loss, self.publication.delta if delta is None else delta)
 

@@ -103,6 +103,7 @@ def of_covariance(w: npt.ArrayLike, c: npt.ArrayLike, basis: npt.ArrayLike, cova
     Raises:
         WorkloadError: The queries and the targets do not fit together, a target is not positive, or a query is no
             combination of rows of B.
+        ValueError: B and Σ do not fit together.
         numpy.linalg.LinAlgError: Σ is not positive definite.
     """
     queries, targets = _as_floats(w, c)
@@ -117,6 +118,9 @@ def input_perturbation(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
     Args:
         w: The queries W, (m, N).
         c: The target variances, (m,) or one for all.
+
+    Raises:
+        WorkloadError: The queries and the targets do not fit together, or a target is not positive.
     """
     queries, targets = _as_floats(w, c)
     return _scaled(queries, np.eye(queries.shape[1]), targets)
@@ -132,6 +136,9 @@ def gaussian(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
     Args:
         w: The queries W, (m, N).
         c: The target variances, (m,) or one for all.
+
+    Raises:
+        WorkloadError: The queries and the targets do not fit together, or a target is not positive.
     """
     queries, targets = _as_floats(w, c)
     return Mechanism(np.diag(np.sqrt(targets)), queries / np.sqrt(targets)[:, None])
@@ -145,9 +152,13 @@ def hierarchical(w: npt.ArrayLike, c: npt.ArrayLike, branching: int | None = Non
         c: The target variances, (m,) or one for all.
         branching: The number of children of a node; None takes the `branching_factor` of the number of cells. The
             paper's numbers for ranges and marginals agree with ⌈√n⌉, two levels below the root.
+
+    Raises:
+        WorkloadError: The queries and the targets do not fit together, a target is not positive, or `branching` is not
+            an integer of at least 2.
     """
     n = _as_floats(w, c)[0].shape[1]
-    return least_squares(w, c, hierarchy(n, branching or branching_factor(n)))
+    return least_squares(w, c, hierarchy(n, branching_factor(n) if branching is None else branching))
 
 
 WEIGHTS = {0.0: ErrorWeights.UNIFORM, 0.5: ErrorWeights.INVERSE_STD_ERROR, 1.0: ErrorWeights.INVERSE_VARIANCE}
@@ -165,6 +176,11 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
         power: The power of the target variances in the weights.
         gap: The certified gap of the total. The optimal covariance is unique, but single variances are only as near to
             theirs as the square root of the gap.
+
+    Raises:
+        WorkloadError: The queries and the targets do not fit together, a target is not positive, or the queries cannot
+            be planned.
+        GapNotReached: The certified gap is above `gap`.
     """
     queries, targets = _as_floats(w, c)
     if power in WEIGHTS:

@@ -94,6 +94,9 @@ def pl94_tables(variance: float = 1.0) -> Workload:
 
     Args:
         variance: The target of every number, in people².
+
+    Raises:
+        WorkloadError: The target is not positive.
     """
     races = [" and ".join(combination) for k in range(1, 7) for combination in itertools.combinations(RACES, k)]
     domain = Domain(
@@ -182,6 +185,9 @@ def age_pyramid_tables(ages: int = 116, adult: int = 18, variance: float = 1.0) 
         ages: The number of ages, from 0.
         adult: The age from which a person is an adult.
         variance: The target of every number, in people².
+
+    Raises:
+        WorkloadError: The ages are refused as in :func:`age_pyramids`, or the target is not positive.
     """
     _adult(ages, adult)
     domain = Domain(sex=Categorical(["male", "female"]), age=Ordered(0, ages - 1))

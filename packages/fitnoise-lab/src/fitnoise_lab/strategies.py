@@ -347,8 +347,8 @@ def total_error(
         epsilon: ε > 0.
 
     Raises:
-        WorkloadError: Not exactly one of workload and gram is given, a shape is wrong, or ε is not positive. Or some
-            query is outside the row space of A.
+        WorkloadError: Not exactly one of workload and gram is given, a shape is wrong, gram is not symmetric, or ε is
+            not positive. Or some query is outside the row space of A.
 
     **Guarantees**
         * A repeated query counts as one of weight 2.
@@ -526,8 +526,8 @@ def best_tree(
         branchings: The branchings to try; default all, 2 … n. Each takes O(n²).
 
     Raises:
-        WorkloadError: Not exactly one of workload and gram is given. Or there is no branching to try, or one is not a
-            whole number of at least 2.
+        WorkloadError: Not exactly one of workload and gram is given, or gram is not symmetric. Or there is no branching
+            to try, or one is not a whole number of at least 2.
 
     **Guarantees**
         * `total_error` is that of the matrix, to rounding.
@@ -566,8 +566,8 @@ def weighted_tree(workload: Matrix | None = None, *, gram: ArrayLike | None = No
         branching: The number b of children of a node.
 
     Raises:
-        WorkloadError: Not exactly one of workload and gram is given, or the branching is not a whole number of at least
-            2.
+        WorkloadError: Not exactly one of workload and gram is given, gram is not symmetric, or the branching is not a
+            whole number of at least 2.
 
     **Guarantees**
         * `total_error` is that of the matrix, to rounding.

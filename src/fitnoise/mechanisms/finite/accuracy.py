@@ -197,7 +197,12 @@ class TableAccuracy:
         return np.asarray(np.divide(joint, totals, out=np.zeros_like(joint), where=totals > 0))
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
-        """Return P(i | o) of one output under a prior, (n,)."""
+        """Return P(i | o) of one output under a prior, (n,).
+
+        Raises:
+            WorkloadError: The prior is not valid.
+            IndexError: There is no such output.
+        """
         return np.asarray(self.posteriors(prior)[output])
 
     def leakage(self, prior: npt.ArrayLike) -> float:

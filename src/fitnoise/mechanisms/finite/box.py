@@ -123,6 +123,7 @@ class BoxAccuracy:
 
         Raises:
             WorkloadError: The prior is not valid.
+            IndexError: There is no such output.
         """
         pi = checked_prior(self.mechanism.graph.n, prior)
         d = self.mechanism.box.distances_from(np.array([range(self.mechanism.graph.n)[output]]))[0]
