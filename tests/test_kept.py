@@ -177,7 +177,13 @@ def test_answers_are_hashed_by_lines_however_many_there_are():
     assert answers_digest([many]) == hashlib.sha256("\n".join(map(str, range(2**16 + 3))).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("text", ["", "[", "3", "[3]", "[[3]]", "[[[true]]]", "[[[1.0]]]", "[[[2]]]", '[["1"]]', "{}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[", "3", "[3]", "[[3]]", "[[[true]]]", "[[[1.0]]]", "[[[2]]]", '[["1"]]', "{}",
+        pytest.param("[" * 10**6, id="nested"),
+    ],
+)  # fmt: skip
 def test_answers_that_were_touched_are_refused(tmp_path, text):
     (tmp_path / "f").write_text(text)
     with refused("ledger.kept-answers-altered"):

@@ -104,7 +104,8 @@ def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
         content = path.read_bytes()
     except OSError:
         return None
-    with contextlib.suppress(ValueError, TypeError, AttributeError):
+    # An altered file can hold any JSON, also lists in thousands of lists.
+    with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
         answers = tuple(tuple(_numbers(y) for y in part) for part in json.loads(content))
         if answers_digest(y for part in answers for y in part) == digest:
             return answers
@@ -269,7 +270,7 @@ class AnswerFolder:
 
     @contextlib.contextmanager
     def holding(self, charge: LedgerEntry) -> Iterator[None]:
-        """Hold the stored answers to a charge while its release is written.
+        """Lock the stored answers to a charge while its release is written, so that `is_held` is True meanwhile.
 
         Args:
             charge: The entry of the charge.
@@ -293,6 +294,7 @@ class AnswerFolder:
         path = self.path(charge)
         if path is None or self._folder is None:
             return False
+        # A process that writes the release holds the stored answers. One that is still drawing holds a draft.
         try:
             os.close(hold(path))
         except BlockingIOError:
@@ -329,6 +331,7 @@ class AnswerFolder:
             with contextlib.suppress(OSError):
                 path.unlink()
         if self._folder is not None:
+            # Drafts of killed processes would keep the folder from being empty.
             clear_drafts(self._folder, "")
             with contextlib.suppress(OSError):
                 # `rmdir` refuses a folder that is not empty.
