@@ -44,7 +44,7 @@ Argument = tuple[str, Any, Any]
 def checked(
     error: type[FitnoiseError], fate: str, *names: str, absent: Mapping[str, str] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Compare the arguments of a function with its annotations, before it runs.
+    """Return a decorator that compares the arguments of a function with its annotations, before the function runs.
 
     Args:
         error: The class of the error.
@@ -264,6 +264,7 @@ class _Unknown(dict[str, Any]):
         return Any
 
 
+# Without the cache, each call of a checked function would evaluate its annotations again.
 @functools.cache
 def _hints(function: Any) -> dict[str, Any]:
     """Return the annotations of a function or a dataclass."""

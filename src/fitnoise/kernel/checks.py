@@ -92,7 +92,7 @@ def checked_integer(name: str, value: object, minimum: int = 1) -> int:
 
 
 def checked_positive(name: str, value: object) -> float:
-    """Return a positive finite number, as a float; raise WorkloadError otherwise."""
+    """Return `value` as a float if it is a positive finite number; raise WorkloadError otherwise."""
     if not is_real(value) or not 0 < value < math.inf:
         raise WorkloadError(
             "not-a-positive-number",

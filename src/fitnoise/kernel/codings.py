@@ -128,6 +128,7 @@ class Codes:
                 "Declare longer codes as text.",
                 "No attribute was made.",
             )
+        # All codes have one type here: True and 1 are equal in Python, and would be repeated.
         refuse_repeated("code", self.codes)
 
     @property
@@ -219,7 +220,7 @@ class Range:
     def cell(self, value: object) -> int | None:
         """Return the cell of a whole number, its difference from `low`; `None` for any other value.
 
-        A number outside the range is clipped first; without `clip` the result is `None`.
+        With `clip`, a number outside the range is clipped first; otherwise the result is `None`.
         """
         x = number(as_csv_text(value))
         # Only whole numbers are clipped: 85.5 has no cell in a range up to 85.
@@ -369,6 +370,7 @@ class Steps:
     def __post_init__(self) -> None:
         places = [_places(x) for x in (self.low, self.high, self.step)]
         digits = max(places)
+        # Below 2⁵⁰, a and p are exact in doubles, and the error of 10ᵏ x stays below ¼ at either end (`cell`).
         if any(abs(x) * 10**digits >= MAX_SCALED_NUMBER for x in (self.low, self.high, self.step)):
             raise DomainError(
                 "amount-too-fine",
@@ -581,7 +583,7 @@ class CodingWithMissing:
         object.__setattr__(self, "numbers", FixedMapping({c: i for c, i in cells if isinstance(c, int)}))
 
     def _check(self, code: object) -> None:
-        """Raise DomainError unless a column that is read so can hold the code, in one way."""
+        """Raise DomainError unless the values of `base` come from columns that can hold the code, in one form."""
         kind = read_as(self.base)
         if isinstance(code, str) and encodable(code):
             if kind is int and _is_number(code):
@@ -682,6 +684,7 @@ def uncut(coding: Coding) -> Coding:
             "Nothing was added up.",
             place="sum_within_unit",
         )
+    # Ceilings apply to the sum, not to its terms.
     return replace(coding, ceilings=(), uncut=True, classes=tuple(replace(each, uncut=True) for each in coding.classes))
 
 
@@ -744,6 +747,7 @@ def is_value(values: Values, code: object) -> bool:
         x = number(as_csv_text(code))
         ranges = (values,) if values.attribute is None else values.classes
         return x is not None and any(steps.low <= x <= steps.high for steps in ranges)
+    # To cuts any number is a value. A code such as 9999 must remain possible there.
     unclipped = Range(values.low, values.high) if isinstance(values, Range) else values
     return not isinstance(values, Cuts) and unclipped.cell(code) is not None
 

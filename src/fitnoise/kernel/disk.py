@@ -72,7 +72,10 @@ def hold(path: Path) -> int:
 
 
 def _is_own(handle: int) -> bool:
-    """Return True if this process has locked a file, or if there are no locks, so that no process removes it."""
+    """Try to lock a file; return True if no other process will remove it.
+
+    That is so if this process holds the lock now, or if the platform has no locks.
+    """
     try:
         lock(handle)
     except BlockingIOError:

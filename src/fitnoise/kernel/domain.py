@@ -127,7 +127,7 @@ class Attribute(abc.ABC):
 
     @abc.abstractmethod
     def declared(self) -> dict[str, Any]:
-        """Return everything declared except kind, column and missing values, as plain JSON values."""
+        """Return everything declared except kind, column, date part and missing values, as plain JSON values."""
 
     @property
     @abc.abstractmethod
@@ -242,6 +242,7 @@ class Attribute(abc.ABC):
             object.__setattr__(self, name, value)
         for i, (name, _) in enumerate(cells):
             others = {str(c) for j, (_, codes) in enumerate(cells) if j != i for c in codes}
+            # A cell may have the name of one of its own codes, such as NA = ["NA"], but of no other's.
             self._check_cell(name, coding, others)
 
     def _check_cell(self, name: str, values: Values, others: Collection[str]) -> None:
@@ -274,9 +275,10 @@ class Attribute(abc.ABC):
     def cell(self, value: object) -> int | None:
         """Return the cell of a value of the data, or `None` if it is outside the domain.
 
-        A value is outside if it is missing, not declared, or of another type than the coding reads; see `codings`. For
-        an amount the result is the step j, from 0 to K, and K + 1 and so on for missing-value categories: see
-        :class:`Amount`. For an amount with a range by another attribute, use :meth:`Domain.cells`.
+        A value is outside if it is missing, not declared, or of another type than the coding reads (`codings`), unless
+        a missing-value category takes it. For an amount the result is the step j, from 0 to K, and K + 1 and so on for
+        missing-value categories: see :class:`Amount`. For an amount with a range by another attribute, use
+        :meth:`Domain.cells`.
 
         **Guarantees**
             * The result depends only on the value and the declaration: not on other records, nor on the source of the
@@ -463,6 +465,7 @@ class Categorical(Attribute):
         positions: dict[tuple[bool, object], int] = {(isinstance(name, bool), name): i for i, name in pairs}
         object.__setattr__(self, "_positions", FixedMapping(positions))
         object.__setattr__(self, "lookup", None if lookup is None else _lookup(lookup, coding))
+        # With a lookup the data hold its values, and each value has the cell of its code.
         if self.lookup is not None:
             # True and 1 are equal in Python, and are different codes.
             places = {(type(c), c): i for i, c in enumerate(coding.codes)}
@@ -501,6 +504,7 @@ class Categorical(Attribute):
         codes = _codes([row["code"] for row in rows])
         if "label" not in header:
             return cls(codes, column=column, **options)
+        # A mapping would keep only the last of two rows with one code.
         if len(set(codes)) != len(codes):
             raise DomainError(
                 "codes-file-repeated",
@@ -881,6 +885,7 @@ class Amount(Attribute):
             object.__setattr__(self, "low", _short(low))
             object.__setattr__(self, "high", _short(high))
         _check_column(self.column)
+        # An empty list means no ceilings, and has their form in documents.
         object.__setattr__(self, "ceilings", tuple(map(_short, tops)) or None)
         object.__setattr__(self, "step", _short(step))
         object.__setattr__(self, "valid", valid)
@@ -900,6 +905,7 @@ class Amount(Attribute):
                 "Use one attribute for both ends.",
                 "No attribute was made.",
             )
+        # A default stands for labels that are not listed, so it needs the labels as names do.
         is_by_name = any(x.is_by_name or x.default is not None for x in (self.low, self.high) if isinstance(x, ByValue))
         values = [x.values if isinstance(x, ByValue) else None for x in (self.low, self.high)]
         count = max(len(x) for x in values if x is not None)
@@ -976,6 +982,7 @@ class Amount(Attribute):
             for name, x in ends.items()
             if isinstance(x, ByValue)
         }
+        # `replace` checks the ranges again, now with a number for each label.
         result = replace(self, **numbered)  # type: ignore[arg-type]  # each of its type
         object.__setattr__(result, "_labels", tuple(map(str, by_attribute.values)))
         return result
@@ -1034,6 +1041,7 @@ class Amount(Attribute):
                 "Nothing was planned.",
                 place="ceiling",
             )
+        # In its declared form: 100.0 as 100.
         return tops[tops.index(ceiling)]
 
     def largest(self, ceiling: float | None, cell: int | None = None) -> float:
@@ -1064,6 +1072,7 @@ class Amount(Attribute):
         if self.range_attribute is None:
             return (("report.coding.range", {"low": _short(self.exact.low), "high": top}), steps, *missing)
         classes: dict[Steps, list[str]] = {}
+        # Before the amount is in a domain it has no labels, and perhaps no classes.
         for label, scale in zip(self._labels, self.exact.classes, strict=False):
             classes.setdefault(scale, []).append(label)
         ranges: list[CodingRule] = []
@@ -1126,7 +1135,7 @@ def _decimal(name: str, value: object) -> Fraction:
 
 
 def _end(value: object) -> float:
-    """Return an end of the valid numbers as a double; raise DomainError for a whole number that is no double."""
+    """Return an end of the valid numbers; raise DomainError for a whole number that double precision does not hold."""
     x = _decimal("valid", value)
     if x.denominator == 1 and not isinstance(as_python(value), float):
         refuse_inexact("an end of valid", x.numerator)
@@ -1500,6 +1509,7 @@ class Domain(Mapping[str, Attribute]):
         for home, attribute in items.items():
             sizes |= {name: what.size for name, what in _names(home, attribute)}
             for name, part in _shares(home, attribute):
+                # A share, such as "county in state", must not have the name of an attribute either.
                 _check_name(name, lowered)
                 shares[name], sizes[name] = part, part.size
         object.__setattr__(self, "attributes", tuple(items.items()))
@@ -1541,7 +1551,7 @@ class Domain(Mapping[str, Attribute]):
         return len(self.attributes)
 
     def drops(self, by_default: bool) -> tuple[str, ...]:
-        """Return the attributes for whose values records may be left out, of all tables.
+        """Return the names of the attributes for whose values records may be left out of all tables.
 
         Args:
             by_default: True if the data source leaves out records outside the domain.
@@ -1662,6 +1672,7 @@ class Domain(Mapping[str, Attribute]):
             return 1
         if not axes or not isinstance(attribute, Hierarchy):
             return attribute.size
+        # An axis that is a level has no upper place, so it counts all places of the level (upper −1).
         parts = map(self._shares.get, axes)
         return attribute.tree.max_leaves_sharing(
             (-1 if part is None else part.upper, self.depth(a)) for a, part in zip(axes, parts, strict=True)
@@ -1695,6 +1706,7 @@ class Domain(Mapping[str, Attribute]):
         Raises:
             DomainError: Shares do not follow one another down the tree.
         """
+        # A hierarchy with shares in the margin is counted once, by one level, for all of its names.
         shared = dict.fromkeys(self._shares[name].home for name in margin if name in self._shares)
         out = {home: self._path(home, [name for name in margin if self.attribute_of(name) == home]) for home in shared}
         return tuple({axis: None for name in margin for axis in [out.get(self.attribute_of(name), (name, (name,)))]})

@@ -35,7 +35,7 @@ class Form(StrEnum):
 @final
 @dataclass(frozen=True)
 class Selection:
-    """Values of an attribute, as they were written; their cells depend on the attribute.
+    """Values of an attribute, as they were written; `cells` returns their cells for an attribute.
 
     form: The notation.
     items: The values; for a range its two ends.

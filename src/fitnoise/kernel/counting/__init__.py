@@ -108,6 +108,7 @@ def open_counter(
             ) from None
     if is_sealed(data):
         return SealedCounter(data, domain, source, bound, key=key)
+    # The publisher believes that these data are sealed, so this is no key to ignore.
     if key is not None:
         raise DataError(
             "key-without-sealed-counts",
@@ -118,11 +119,13 @@ def open_counter(
         )
     several = isinstance(data, (list, tuple)) and all(isinstance(path, (str, PathLike)) for path in data)
     if isinstance(data, np.ndarray):
+        # An array has no ids, so no record was left out for a missing one: the bound is `None` here.
         return HistogramCounter(data, domain, drops=domain.leaves_out(source, None), max_records=source.max_records)
     if is_spark(data) or is_database(data):
         return SqlCounter(in_spark(data) if is_spark(data) else database(data), domain, source, bound)
     if several or isinstance(data, (str, PathLike)):
         return DuckCounter.from_path(data, domain, source, bound=bound)
+    # Look at the class, because the attributes of a frame can be its columns.
     if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):
         return DuckCounter.from_frame(data, domain, source, bound=bound)
     raise DataError(

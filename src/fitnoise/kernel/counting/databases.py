@@ -69,10 +69,11 @@ class Database:
 
     @contextlib.contextmanager
     def session(self, table: str | None) -> Iterator[DatabaseSession]:
-        """Yield a connection of its own, with one transaction that changes nothing, closed at the end.
+        """Yield a session of its own, with one transaction that changes nothing, closed at the end.
 
         Raises:
             DataError: The database cannot be reached, or has no such table.
+            DataError: The engine cannot count the table safely, or does not answer the questions about it.
         """
         unreached = DataError(
             "database-not-reached", f"No connection to {self.what} can be made.", "", ADVICE, _UNCHARGED
@@ -111,7 +112,7 @@ class DatabaseSession(Columns):
     kinds: The kind and the schema's name of each type; the kind is `None` for another type.
     relation: The table, in SQL.
     pages: The approximate number of pages, where the table can be read in pieces.
-    location: The schema of the table (`None` if the engine has none) and its name.
+    location: The schema of the table (`None` where SQLAlchemy names no default one) and its name.
     """
 
     connection: sa.Connection
@@ -437,7 +438,10 @@ def _parameters(question: str, schema: str | None, name: str) -> dict[str, str |
 
 
 def _kind(d: Dialect, column: Any) -> tuple[ColumnKind | None, str]:
-    """Return the kind of a column's type, and the type's name."""
+    """Return the kind of a column, `None` for a type that is not read, and the name of its type.
+
+    column: The type of the column, an object of SQLAlchemy.
+    """
     import sqlalchemy as sa
 
     # A subclass comes before its class: Float is a Numeric, and CHAR a String.

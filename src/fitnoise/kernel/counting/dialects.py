@@ -122,7 +122,7 @@ class Dialect:
     integral: A finite number without its fraction, or the nearest integer.
 
     part: The part {p}, by name, that is read off a date.
-    hour: The part of a date with a time.
+    hour: The hour of a date with a time.
     dated, stamped: A date, and a date with a time, for the trial.
     finest: The digits after the second in the text of the last moment of a day.
     days: The first and the last date that exists.
@@ -135,7 +135,7 @@ class Dialect:
     streams: True if records are read out and coded here. Engines in the own process that sort in order to group need
     this.
     at_once: True if the rows, which are counts, are handed over in one piece: one processor would serve a cursor.
-    located: The column with the position of a record.
+    located: The column with the position of a record; empty without such a column.
     page: The position at which page {n} begins, where an engine can read some pages of a table.
     pages: A query, with :schema and :name, for the number of pages of a table; 0 if it is read completely.
     isolation: The isolation level, in SQLAlchemy's terms.

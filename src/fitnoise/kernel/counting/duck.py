@@ -182,7 +182,7 @@ _Chunk = tuple[dict[str, NDArray[Any]], int, float]
 class DuckCounter(DeclaredCounter):
     """A counter of records that DuckDB can read. Make one with `from_path` or `from_frame`.
 
-    Nothing is held open between calls: an engine is started for each and closed, with every file, at its end.
+    Nothing is held open between calls: an engine is started for each call and closed, with every file, at its end.
 
     Args:
         records: The source of the records.
@@ -234,13 +234,14 @@ class DuckCounter(DeclaredCounter):
         return cls(from_frame(frame), domain, source, bound=bound, memory_limit=memory_limit)
 
     def check(self, attributes: Sequence[str]) -> None:
-        """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
+        """Raise DataError for a missing or ambiguous column or one of the wrong type; look at no record."""
         self._safely(partial(self._check, attributes))
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """Return all margins in one pass; this takes the counts, the engine's memory limit and about 300 MB.
+        """Return all margins in one pass, in the memory of the counts, the engine's memory limit and about 300 MB.
 
-        Records that several readers cannot read in parallel are read once more, by one.
+        Records that several readers cannot read in parallel are read once more, by one. With a bound, one more pass
+        counts the dropped records, where records can be dropped.
         """
         self._dropped = None
         if not margins:
@@ -251,7 +252,11 @@ class DuckCounter(DeclaredCounter):
         return counts
 
     def left_out(self) -> int:
-        """Return the number of units with records left out, in one more pass; the counter holds persons, coded."""
+        """Return the number of units with records left out, in one more pass; the engine holds all cells meanwhile.
+
+        Raises:
+            DataError: There is no bound, or all records count in shares; or see :meth:`count`.
+        """
         bound = self._bound
         if bound is None or bound.max_records is None:
             return super().left_out()
@@ -292,7 +297,7 @@ class DuckCounter(DeclaredCounter):
         return {m: counts[m] for m in margins}, lost
 
     def _lost(self, names: Sequence[str], bound: RecordBound) -> Lost:
-        """Return the dropped records, in one more pass: with a bound the engine does not hand them over."""
+        """Return the numbers of dropped records, in one more pass: with a bound the engine does not hand them over."""
         drop = self._source.drops
         out = {a: dropped(self._domain[a].coding, drop=drop) for a in names}
 
@@ -331,9 +336,12 @@ class DuckCounter(DeclaredCounter):
     def _relation(
         self, connection: duckdb.DuckDBPyConnection, attributes: Sequence[str], *, schema: bool = False
     ) -> tuple[str, list[_ColumnContents]]:
-        """Return SQL for the columns of these attributes as k0, k1, …, of the conditions, and the id; and the contents.
+        """Return SQL for the columns of these attributes, of the conditions and of the id, as k0, k1, ….
 
-        Raise DataError for a wrong type.
+        Also return the contents of each of these columns. Raise DataError for a column that is missing, ambiguous or of
+        the wrong type, and for an engine that fails its trial.
+
+        schema: True if only the types of columns matter.
         """
         attributes = [a for a in attributes if a != ID_KEY]
         positions = [self._records.position(self._domain, a) for a in attributes]
@@ -423,7 +431,7 @@ class DuckCounter(DeclaredCounter):
                     yield {a: windows[a].cells_of(*c) if a in windows else c[0] for a, c in parts.items()}, count, read
 
     def _windows(self, used: Sequence[str], held: Sequence[_ColumnContents]) -> dict[str, Window]:
-        """Return the attributes whose cells this process looks up: the engine hands over the numbers."""
+        """Return the windows of the attributes whose numbers, not cells, the engine hands over, by attribute."""
         windows = {
             a: Window.from_coding(self._domain[a].coding)
             for a, contents in zip(used, held, strict=False)
@@ -486,7 +494,7 @@ def _bounded(records: str, columns: Mapping[str, str], domain: Domain, bound: Re
     If `outside` is set, the SQL also returns all records outside.
 
     Args:
-        records: A statement for their cells, below 0 outside, and the bytes of the id, p.
+        records: A statement for the cells of all records, below 0 outside, and the bytes of the id, p.
         columns: The columns of cells to return, by attribute.
         domain: The domain by whose attributes records of a person are put in order.
         bound: The number of counted records of each person, and their pattern.
@@ -518,9 +526,11 @@ _IS_ID = f"octet_length(p) BETWEEN 1 AND {MAX_ID_BYTES}"
 def _lined(
     records: str, columns: Mapping[str, str], domain: Domain, bound: RecordBound, further: str = ""
 ) -> tuple[str, Mapping[str, str]]:
-    """Return SQL for all records, with `inside` and, for records that keep to the pattern, their turn; and the columns.
+    """Return SQL for the records inside that keep to the pattern and for all outside; and the columns of cells.
 
-    further: Further columns over all records of a person.
+    The SQL has the further columns p, `inside`, and `turn`: the place of a record among those of its person.
+
+    further: SQL for a further column over all records of a person, called per_person; empty without one.
     """
     coded, codings = _inside(records, columns), {a: domain[a].coding for a in bound.merge}
     if codings:
@@ -548,7 +558,9 @@ def _inside(records: str, columns: Mapping[str, str]) -> str:
 def _read(column: str, described: str, kind: type[Code] | None, read: DateField | None) -> str:
     """Return SQL for the values read from a column of a type: parts of dates, long numbers as doubles, or the column.
 
-    kind: The type as which it is read; `None` for ids.
+    described: The engine's name of the type.
+    kind: The type as which the column is read; `None` for ids.
+    read: The part that is read off dates; `None` where the values themselves are read.
     """
     if read is not None:
         return _derived(read, column, _kind(described))
@@ -566,7 +578,7 @@ _RIGHT: set[_Tried] = set()
 
 
 def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -> None:
-    """Raise DataError if the engine codes known values, in a column of the tried kind, against the declaration."""
+    """Raise DataError if the engine codes known values, in a column of the tried kind, otherwise than declared."""
     if tried in _RIGHT:
         return
     described, held, csv, kind, read = tried
@@ -616,7 +628,10 @@ def _text(x: Any) -> str:
 
 
 def _dates_of_type(described: str, read: DateField) -> list[tuple[str | None, str | None]]:
-    """Return known dates, at the first and the last moment of a day that a type holds."""
+    """Return known dates of a type as texts, each with its value, which is the same text.
+
+    A type with a time has each date at the first and the last moment of the day that the type holds, and after noon.
+    """
     kind = _kind(described)
     ends = {"DATE": None, "TIMESTAMP_S": "", "TIMESTAMP_MS": ".999", "TIMESTAMP": ".999999"}
     last = ends.get(kind, ".999999999")
@@ -659,7 +674,7 @@ def _derived(read: DateField, column: str, kind: str) -> str:
 
 
 def _kind(described: str) -> str:
-    """Return a type without its lengths, or the values of its enumeration."""
+    """Return the name of a type, without lengths and without the values of an enumeration; "LIST" for any list."""
     return "LIST" if described.endswith("]") else described.split("(")[0].strip('"')
 
 
@@ -690,9 +705,11 @@ def _cell(coding: Coding, i: int, *, csv: bool, held: _ColumnContents) -> tuple[
 
 
 def _cell_by(column: str, ranges: Sequence[tuple[str, Sequence[int]]]) -> str:
-    """Return SQL for the cell of an amount with a range by the cell `column`; the first range without a cell.
+    """Return SQL for the cell of an amount whose range depends on the cell in `column`.
 
-    ranges: SQL for the cell in each range, with the cells `column` for which it holds.
+    A record without a cell in `column` is read in the first range.
+
+    ranges: For each range, SQL for the amount's cell, and the cells in `column` that have this range.
     """
     (default, _), *others = ranges
     when = " ".join(f"WHEN ({column}) IN ({', '.join(map(str, cells))}) THEN {cell}" for cell, cells in others)
@@ -745,7 +762,10 @@ def _number(column: str, held: _ColumnContents) -> str:
 
 
 def _range(coding: Range, column: str, held: _ColumnContents) -> str:
-    """Return SQL for the cell of a range: its ends are exact in doubles, so integers of 64 bits need no other rule."""
+    """Return SQL for the cell of a range, −1 for any other value.
+
+    The ends are exact in doubles. So an integer has the same cell by itself as by the double nearest to it.
+    """
     below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
     if held is _ColumnContents.INTEGER:
         # The difference is computed only inside the range, where it cannot overflow.

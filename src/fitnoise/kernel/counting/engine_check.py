@@ -114,6 +114,7 @@ _HELD: Final[Mapping[ColumnKind, tuple[Any, ...]]] = {
     ColumnKind.INTEGER: (
         1, 0, -1, -2, -3, 2, 3, 4, 5, 6, 17, 99, -10, -11, 1000, 2**31, -(2**31), 2**53 - 3, 2**53 - 2, 2**53 - 1,
         2**53, 2**53 + 1, 2**53 + 2, -(2**53) + 2, -(2**53) + 1, -(2**53), -(2**53) - 1, 2**62, 2**63 - 1,
+        # Below 2⁶³ every 1,024th integer is a double: 2⁶³ − 512 rounds up to 2⁶³, and 2⁶³ − 513 down.
         2**63 - 512, 2**63 - 513, -(2**63) + 1,
     ),
     ColumnKind.DOUBLE: (
@@ -254,6 +255,7 @@ def refuse_unless_bounded(
     held = {_literal(d, kind, x): person_id(x) for x in (*_IDS[kind], None)}
     texts = ("a", "A")
     trials = [(x, texts[x % 2], pair[i]) for i in range(2) for x, pair in enumerate(_PAIRS)]
+    # A share depends on the number of records of a person, so persons have different numbers of records.
     many = [1 + i % len(trials) if shares else len(trials) for i in range(len(held))]
     ids = d.rows(["id", "many"], ([sql, str(n)] for sql, n in zip(held, many, strict=True)))
     added = ([_literal(d, ColumnKind.DOUBLE, z)] if merge else [] for _, _, z in trials)

@@ -51,7 +51,7 @@ class FrameRecords(Records):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """Return the columns by position; where the frame can select, it hands no others to the engine."""
+        """Return SQL for the columns by position; where the frame can select, it hands no others to the engine."""
         if positions and hasattr(self.frame, "select"):
             used = list(dict.fromkeys(self.names[i] for i in positions))
             connection.register(PEOPLE, self.frame.select(used))
@@ -88,7 +88,7 @@ class PandasRecords(Records):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """Return the columns by position, without the index; raise DataError for an unread pandas type."""
+        """Return SQL for the columns by position, without the index; raise DataError for an unread pandas type."""
         for p in positions:
             way = next((way for kind, way in _CONVERSIONS.items() if isinstance(self._dtype(p), kind)), None)
             if way is not None:

@@ -99,7 +99,7 @@ class SqlRecords(Records):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """Return the columns by position; the engine reads no others.
+        """Return SQL for the columns by position; the engine reads no others.
 
         Raise DataError for a column that differs when it is read again.
         """

@@ -146,7 +146,8 @@ class SealedCounter(DeclaredCounter):
         Raises:
             DataError: The margins have another number of cells than the counts.
         """
-        # The file has its margins in this order (`sealed`).
+        # The file has its margins in this order (`sealed`). `measure` has compared the fingerprint: other lengths mean
+        # a file that was put together wrongly.
         shapes = {m: tuple(self._domain.sizes[a] for a in m) for m in sorted(set(margins))}
         ends = np.cumsum([1, *map(math.prod, shapes.values())])
         if ends[-1] != len(self._counts):
@@ -267,6 +268,7 @@ def read_key(path: str | PathLike[str], kind: str) -> bytes:
 
 
 def _first_bytes(path: Path) -> bytes:
+    # A wrong path can name a large file.
     with path.open("rb") as file:
         return file.read(_MAX_KEY_FILE_BYTES)
 

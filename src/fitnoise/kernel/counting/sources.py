@@ -186,16 +186,18 @@ class Records(Columns, abc.ABC):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """Return SQL for a relation of these columns, named k0, k1, …; with `schema` its rows do not matter.
+        """Return SQL for a relation of the columns at these positions of `names`, as k0, k1, ….
 
-        person: The column that holds ids, if there is one. If its type has other values too, values that are no ids are
-        missing there.
-        dates: The columns that hold dates, off which a part is read: Python's dates are written there as texts.
+        schema: True if only the types of the columns matter, and not the rows.
+        person: The number i of the column k{i} that holds ids; `None` without one. If its type has other values too,
+        values that are no ids are missing there.
+        dates: The numbers i of the columns k{i} that hold dates, off which a part is read: Python's dates are written
+        there as texts.
         """
 
     @abc.abstractmethod
     def untyped(self, position: int) -> bool:
-        """Return True if the column is text from which numbers and truth values are read."""
+        """Return True if the column at a position of `names` is text from which numbers and truth values are read."""
 
     @abc.abstractmethod
     def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
@@ -267,12 +269,12 @@ def quietly(action: Callable[[], _T], failed: DataError) -> _T:
     """Run an action whose errors may quote the data; where it fails, raise an error of fitnoise without a context.
 
     Args:
-        action: May raise any error. A DataError passes unchanged.
+        action: The function to run. It may raise any error, and a DataError passes unchanged.
         failed: The error for a failed action. The error that is raised adds the kind of the failure to it.
 
     Raises:
         UnreadableRecords: The action failed. The code, the given sentence and the outcome are those of `failed`.
-        DataError: Memory was exhausted.
+        DataError: Memory was exhausted, or the action raised this error.
     """
     try:
         return action()

@@ -25,7 +25,7 @@ from fitnoise.kernel.units import DataSource, RecordBound
 class SqlCounter(DeclaredCounter):
     """A counter of the records of a table inside a database.
 
-    Nothing is held open between calls: a connection is made for each and closed, with its transaction, at its end.
+    Nothing is held open between calls: a connection is made for each call and closed, with its transaction, at its end.
     Before it counts, the engine is tried in the same session on known records.
 
     Args:
@@ -54,18 +54,21 @@ class SqlCounter(DeclaredCounter):
             )
         super().__init__(domain, source, bound)
         self._database = database
+        # A wrong table or column is an error here, where the data are named.
         self.check([])
 
     def check(self, attributes: Sequence[str]) -> None:
-        """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
+        """Raise DataError for a missing or ambiguous column or one of the wrong type; read no record."""
         with self._database.session(self._source.table) as session:
             self._fields(session, [tuple(attributes)] if attributes else [])
             self._condition_fields(session)
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """Return all margins by one statement; this takes the counts and some megabytes.
+        """Return all margins by one statement, in the memory of the counts and some megabytes.
 
-        An engine does not report its progress: the gauge moves at the end only, except with SQLite.
+        A trial comes before, and one more statement counts dropped records, where records can be dropped. An engine
+        does not report its progress: the gauge moves at the end only. SQLite's records are counted here as they come.
+        With a bound, the process then holds the cells of all persons' records.
 
         Raises:
             DataError: The engine counts known records otherwise than is declared.
@@ -79,6 +82,7 @@ class SqlCounter(DeclaredCounter):
         with self._database.session(self._source.table) as session:
             relation, fields, person = self._tried(session, margins)
             drop, used = self._source.drops, {a for m in margins for a in m}
+            # Records outside an attribute are reported by a margin of that attribute.
             extra = [(a,) for a in reported(fields, drop=drop) if person is not None or a not in used]  # may be outside
             extra += [] if person is None or drop else [(ID_KEY,)]
             queried, d = [*margins, *extra], session.dialect
@@ -103,7 +107,10 @@ class SqlCounter(DeclaredCounter):
     def left_out(self) -> int:
         """Return the number of units with records left out, by one more statement, after a trial.
 
-        Each person changes the result by one at most, through the own records alone.
+        Each person changes the result by one at most, by the records of that person alone.
+
+        Raises:
+            DataError: There is no bound, or all records count in shares; or see :meth:`count`.
         """
         with self._database.session(self._source.table) as session:
             relation, fields, person = self._tried(session, [], uncounted=True)
@@ -115,7 +122,11 @@ class SqlCounter(DeclaredCounter):
     def _tried(
         self, session: DatabaseSession | SparkTable, margins: Sequence[Margin], *, uncounted: bool = False
     ) -> tuple[str, dict[str, Field], PersonColumn | None]:
-        """Return the records, their fields and the id, for an engine that counts known records as declared."""
+        """Return SQL for the records, their fields, and the column of the id (`None` without a bound).
+
+        Raises:
+            DataError: The engine counts known records otherwise than declared; or see `check`.
+        """
         fields, person = self._fields(session, margins)
         drop, fetch, d, what = self._source.drops, session.fetch, session.dialect, self._database.what
         with_missing = any(isinstance(f.coding, CodingWithMissing) for f in fields.values())
@@ -143,12 +154,12 @@ class SqlCounter(DeclaredCounter):
     def _fields(
         self, session: DatabaseSession | SparkTable, margins: Sequence[Margin]
     ) -> tuple[dict[str, Field], PersonColumn | None]:
-        """Return the columns of all attributes by which records are counted, and of the id."""
+        """Return the columns of all attributes by which records are counted, and of the id (`None` without a bound)."""
         used = [a for a in counted_by(self._domain, margins, self._bound, drop=self._source.drops) if a != ID_KEY]
         return {a: self._field(session, a) for a in used}, self._person(session)
 
     def _person(self, session: DatabaseSession | SparkTable) -> PersonColumn | None:
-        """Return the column that identifies the unit of a record; raise DataError for one of a wrong type."""
+        """Return the column of the id, `None` without a bound; raise DataError for a column of a wrong type."""
         if self._bound is None:
             return None
         index = session.place_of_id(self._domain, self._bound.id)
@@ -211,7 +222,10 @@ def _dated(session: DatabaseSession | SparkTable, *, timed: bool) -> frozenset[C
 
 
 def _refuse_blanks(coding: Coding, kind: ColumnKind, type_name: str, column: str, who: str) -> None:
-    """Raise DataError for a code that ends in a blank, of a column whose texts end in none."""
+    """Raise DataError for a code that ends in a blank, if the column has texts of fixed length.
+
+    Such texts are read without their final blanks.
+    """
     listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
     if kind is ColumnKind.FIXED and any(str(c).endswith(" ") for c in listed):
         raise DataError(

@@ -333,7 +333,7 @@ def prepared(
 
 
 def _is_met_sql(d: Dialect, f: Field) -> str:
-    """Return SQL for the condition that a column meets; SQLite compares by value, as it reads records."""
+    """Return SQL that is true for records that meet the condition of a field; in SQLite by the type of each value."""
     if not d.streams:
         return d.is_met_sql(
             f.coding, *((f.kind, f.column) if f.read is None else (ColumnKind.DERIVED, d.derived(f.read, f.column)))
@@ -428,7 +428,10 @@ def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: P
 
 
 def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str, dict[str, str], str]:
-    """Return the values read from records, the key of each field by name, and the condition of records to keep."""
+    """Return SQL for the keys of records, under names; the name of each field's key; the condition of records to keep.
+
+    The condition is empty if all records are kept.
+    """
     # Equal keys share one column: in GROUPING SETS, an engine may take two equal expressions for each other.
     names: dict[str, str] = {}
     keys = {a: _key(d, fields, f) for a, f in fields.items()}
@@ -441,7 +444,10 @@ def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str,
 
 
 def _key(d: Dialect, fields: Mapping[str, Field], field: Field) -> str:
-    """Return the key of records along a field; for an amount with a range by another, it depends on that cell."""
+    """Return SQL for the key of records along a field (`Dialect.key`).
+
+    For an amount with ranges by another attribute, the key depends on the cell of the record there.
+    """
     classifier = classified_by(field.coding)
     if classifier is None:
         return d.key(field.coding, field.kind, field.column)
@@ -522,11 +528,12 @@ def merged(
     to keep may be added.
 
     Args:
-        records: A statement for their cells; for such amounts the cells of `uncut` ones. Below `start` is no cell.
-        codings: The codings of these amounts.
+        records: A statement for the cells of records; amounts to add up have the cells of their `uncut` codings. A
+            number below `start` is no cell.
+        codings: The codings of the amounts to add up, in which the sums are read.
         names: The columns of cells, by attribute.
         whose: The columns that distinguish records of one person from those of others.
-        good: One of the columns in `whose`.
+        good: One of the columns in `whose`, which is true or 1 for records inside.
         held: Further columns to return.
         added: The template of a sum, from a dialect.
         integer: The template of a sum that is cut.
@@ -547,13 +554,14 @@ def merged(
             f"ELSE {total} - ({low - start}) END"
         )
         cells[a] = f"{integer.format(x=cell)} AS {columns[a]}"
+    # All merged records are equal now, and any of them may stay. Some engines require an order: `good` is constant.
     turn = f"ROW_NUMBER() OVER (PARTITION BY {group} ORDER BY {good}) AS again"
     summed = f"SELECT {', '.join(names.values())}, {held}, {', '.join(sums)}, {turn} FROM ({records}) grouped"
     return f"SELECT {', '.join(cells.values())}, {held} FROM ({summed}) added WHERE again = 1", columns
 
 
 def kept_to(pattern: Pattern, names: Mapping[str, str], whose: str, order: str) -> Iterator[tuple[str, str]]:
-    """Yield, step by step, further columns, and the condition of the records that keep to a pattern.
+    """Yield, step by step, SQL for further columns, and for the condition of the records that keep to a pattern.
 
     Args:
         pattern: The pattern to keep (`persons`).
@@ -607,7 +615,10 @@ def _scan(
     tables: Mapping[int, Margin],
     each: str,
 ) -> str:
-    """Return SQL for the places of records in these tables, not summed yet. each: the count at a place."""
+    """Return SQL with rows (table, place, count) for records in these tables; a place may have several rows.
+
+    each: SQL for the count of the records of a group.
+    """
     used = [a for a in fields if any(a in t for t in tables.values())]
     columns = list(dict.fromkeys(keys[a] for a in used))
     cells = [f"{d.cell(fields[a].coding, fields[a].kind, keys[a])} AS c{i}" for i, a in enumerate(used)]
@@ -705,7 +716,8 @@ def _stream(
 
 
 def _coded(fields: Mapping[str, Field], columns: Mapping[str, Sequence[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the cells of columns as they are read, by field; an amount with a range by a cell comes last."""
+    """Return the cells of columns as they are read, by field, in the order of the columns."""
+    # An amount with ranges by another attribute needs the cells of that attribute, so it comes last.
     cells: dict[str, NDArray[Any]] = {}
     for a, values in sorted(columns.items(), key=lambda column: classified_by(fields[column[0]].coding) is not None):
         classifier = classified_by(fields[a].coding)
@@ -774,7 +786,10 @@ def _add(
 
 
 def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:
-    """Return the cells of values read in this form, below 0 for a value without a cell."""
+    """Return the cell of each value, shape (values,); below 0 for a value without a cell.
+
+    values: Values as SQLite hands them over (`_READ`): the bytes of a text, a number, or `None`.
+    """
     if isinstance(coding, CodingWithMissing):
         return _cells_with_missing(coding, values)
     if isinstance(coding, Codes):

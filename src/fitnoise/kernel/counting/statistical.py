@@ -57,7 +57,7 @@ class StatisticalRecords(Records):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """Return the columns by position, read as columns of Python objects."""
+        """Return SQL for the columns by position, read as columns of Python objects."""
         # pyreadstat takes an empty list of columns for all of them, and a limit of 0 for no limit.
         needed = list(dict.fromkeys(self.names[p] for p in positions or (0,)))
         frame, _ = _read(self.path, usecols=needed, row_limit=1 if schema else 0)
@@ -96,7 +96,7 @@ def from_program(path: Path) -> Records:
 def from_sheet(path: Path, sheet: str | None) -> Records:
     """Return the records of a sheet of an Excel file: its first line names the columns.
 
-    A line without any value is no record.
+    A line without any value is no record. With `sheet = None` the file must have one sheet.
 
     Raises:
         DataError: The file cannot be read, a sheet must be named, a column has no name, or cells hold formulas.

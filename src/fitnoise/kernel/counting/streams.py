@@ -83,7 +83,7 @@ def iter_batches(relation: Any, piece: int) -> Generator[tuple[list[Column], int
     next step, or until the stream is closed: a copy would take as long as counting.
 
     Raises:
-        duckdb.Error: See the error of the engine.
+        duckdb.Error: The engine could not read or code the records.
     """
     capsule = relation.__arrow_c_stream__()  # keep it: the stream ends when the last reference to the capsule is gone
     stream = _Stream.from_address(_pointer(capsule, b"arrow_array_stream"))
@@ -134,7 +134,7 @@ def _column(array: _Array, batch: _Array, kind: np.dtype[Any]) -> Column:
 
 
 def _view(address: int | None, size: int) -> NDArray[np.uint8]:
-    """Return bytes in memory, read-only."""
+    """Return `size` bytes at an address as a read-only array; an empty array without an address."""
     if not address:  # an empty array may have no memory
         return np.empty(0, dtype=np.uint8)
     view = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
