@@ -760,7 +760,10 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _run(arguments: list[str], received: Sequence[int] = ()) -> int:
-    """Run a command, and return its exit code. received: The signals that came during it."""
+    """Run a command, and return its exit code.
+
+    received: The signals that came, to which :func:`_signals` adds while the command runs.
+    """
     # The flag is looked for in the text: an error can come before click has parsed the options.
     as_json = "--json" in arguments
     try:
