@@ -154,8 +154,8 @@ def hierarchical(w: npt.ArrayLike, c: npt.ArrayLike, branching: int | None = Non
             paper's numbers for ranges and marginals agree with ⌈√n⌉, two levels below the root.
 
     Raises:
-        WorkloadError: The queries and the targets do not fit together, a target is not positive, or `branching` is not
-            an integer of at least 2.
+        WorkloadError: The queries and the targets do not fit together, or a target is not positive. Or `branching` is
+            not an integer of at least 2.
     """
     n = _as_floats(w, c)[0].shape[1]
     return least_squares(w, c, hierarchy(n, branching_factor(n) if branching is None else branching))
@@ -178,8 +178,8 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
             theirs as the square root of the gap.
 
     Raises:
-        WorkloadError: The queries and the targets do not fit together, a target is not positive, or the queries cannot
-            be planned.
+        WorkloadError: The queries and the targets do not fit together, or a target is not positive. Or the queries
+            cannot be planned.
         GapNotReached: The certified gap is above `gap`.
     """
     queries, targets = _as_floats(w, c)

@@ -566,8 +566,8 @@ def weighted_tree(workload: Matrix | None = None, *, gram: ArrayLike | None = No
         branching: The number b of children of a node.
 
     Raises:
-        WorkloadError: Not exactly one of workload and gram is given, gram is not symmetric, or the branching is not a
-            whole number of at least 2.
+        WorkloadError: Not exactly one of workload and gram is given, or gram is not symmetric. Or the branching is not
+            a whole number of at least 2.
 
     **Guarantees**
         * `total_error` is that of the matrix, to rounding.
