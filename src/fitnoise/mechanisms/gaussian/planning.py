@@ -333,6 +333,7 @@ def _in_sets(
         return part
     finder, moving, start, solver_gap = CostlySets(terms.sets), CostlyMovingSets(terms.sets), None, FIRST_SETS_GAP
     free = any(any(terms.sets.free(g)) for g in decomposition.groups)
+    # Without free attributes, all records of a set agree.
     ways = (True, False) if free else (True,)
     kinds: list[ValuedSet] = [
         (same, cells) for cells in finder.initial_sets() for same in ways if same or len(cells) > 1
