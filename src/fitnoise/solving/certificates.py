@@ -224,6 +224,7 @@ class RecordSets:
         same, unlike = (
             [isinstance(x, bool) and (x or not free) is kind for x in self.agreements] for kind in (True, False)
         )
+        # Records of independent values have no cross term.
         out = np.asarray((v * (p * same)) @ v.T + np.diag(v @ (p * unlike)))
         for i, way in enumerate(self.agreements):
             if not isinstance(way, bool):
@@ -231,8 +232,12 @@ class RecordSets:
         return out
 
     def reach(self, p: Floats, cells: int) -> Floats:
-        """Return Σ p m over the sets in each structured cell, m their records, (n_o,): the moment is ≼ its diag."""
+        """Return Σ p m over the sets with a record in each structured cell, (n_o,), m the number of a set's records.
+
+        The moment is ≼ the diagonal matrix of the result.
+        """
         v = self.indicator(cells)
+        # (Σ x_i)² ≤ m Σ x_i² over the m records of a set.
         return np.asarray(v @ (p * v.sum(axis=0)))
 
 
@@ -242,7 +247,7 @@ class AdmissibleSets:
     """The sets of records that one unit can have.
 
     compatible: True for two structured cells that can hold two of its records, (n_o, n_o).
-    max_records: The largest number of its records.
+    max_records: The largest number of records of a unit.
     fixed: Positions of exchangeable attributes in which they agree.
     sizes: n_a of every exchangeable attribute.
     """
@@ -278,6 +283,7 @@ class AdmissibleSets:
                     "No bound was proven.",
                 )
             inside = 1 <= len(cells) <= self.max_records and cells[0] >= 0 and cells[-1] < n
+            # Rising cells are different cells.
             grown = all(a < b for a, b in itertools.pairwise(cells))
             if not inside or not grown or not all(self.compatible[i, j] for i, j in itertools.combinations(cells, 2)):
                 raise PlanError(
@@ -362,7 +368,8 @@ class Evidence:
     pairs: The pairs that `cells` weighs, for replace-one neighbours.
     distinct_weights: The sets of records in each cell, if units have several records that differ.
     sets: The sets that `cells` weighs, if units have several records in different structured cells.
-    kinds: The weight of each kind of pairs of neighbours that differ in a record of a tree (`trees.ByLevel`).
+    kinds: The weight of each kind of neighbours, for tables by levels under replace-one neighbours
+        (`trees.LevelProblem`).
     """
 
     cells: Floats
@@ -493,6 +500,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
     if evidence.pairs is not None:
         first_cells, second_cells = evidence.pairs.first_cells, evidence.pairs.second_cells
         if (
+            # A second cell may be NO_RECORD.
             min(first_cells.min(), second_cells.min() - NO_RECORD) < 0
             or max(first_cells.max(), second_cells.max()) >= d.cells
         ):
@@ -549,6 +557,7 @@ def _nu(
             factors = distinct[0].factors(distinct[1], group)
             # A mean cost over sets of records multiplies diag(p), so its root multiplies the norm.
             norms, max_factor = norms * np.sqrt(factors) * (1 - SLACK), max(max_factor, float(factors.max()))
+        # A norm below its allowance for rounding counts as 0.
         nu += float(group.multiplicity @ np.maximum(norms, 0.0))
     trace = p.sum() * max_factor if pairs is None else 2 * pairs.reach(p, d.cells).sum()
     # Over a rounded basis, the largest contribution of E leaves a bound for the requested queries.

@@ -207,6 +207,8 @@ class _Cores:
                 if subset not in places:
                     places[subset] = size
                     size += math.prod(self._inside(subset))
+        # Each column stands for a column of the core of every attribute. A subset has the attributes whose column is
+        # not the first, √p.
         stack = _Stack(places, {}, tables, np.zeros((size, size)))
         for rest, factors in tables.items():
             axes = [a for a, _, _ in rest]

@@ -140,8 +140,8 @@ def candidates(tables: Sequence[int], sizes: Sequence[int], max_count: int, *, c
         cells: The largest number of cells of a margin above the tables'.
 
     Returns:
-        The candidates, increasing, without repeats. If there are too many, the tables' own come first. Then come all
-        their attributes together, unions of two tables with the fewest cells, and parts of tables with the most
+        The candidates, increasing, without repeats. If there are too many, the tables' own are kept first. Then come
+        all their attributes together, unions of two tables with the fewest cells, and parts of tables with the most
         attributes.
 
     Raises:
@@ -289,6 +289,7 @@ class _WeightSearch:
 
         Return the best value of `objectives[0].measure` found, and its weights. Weights of 0 stay 0.
         """
+        # The start itself counts, so that the result is never worse.
         best, best_weights, now = self.update(start), start, start
         for objective in which:
             if self.is_over:
@@ -363,9 +364,13 @@ class _Shapes:
             out[best] = START_SHARE
         return np.asarray(out / out.sum())
 
-    def _filling(self, sectors: NDArray[np.bool_], liked: Floats) -> Iterator[int]:
-        """Yield candidates that cover the rest: at each turn the one with the most uncovered sectors times liking."""
-        missing = np.asarray(self._pattern @ sectors.astype(np.float64)) == 0
+    def _filling(self, chosen: NDArray[np.bool_], liked: Floats) -> Iterator[int]:
+        """Yield candidates that cover the rest: at each turn the one with the most uncovered sectors times liking.
+
+        chosen: True for the candidates whose sectors are covered before, (candidates,).
+        liked: The liking of each candidate, (candidates,).
+        """
+        missing = np.asarray(self._pattern @ chosen.astype(np.float64)) == 0
         while missing.any():
             gain = np.asarray(self._columns @ missing.astype(np.float64))
             best = int(np.argmax(gain * liked))

@@ -164,6 +164,7 @@ def solve(
 
     ends = []
     for start in starts:
+        # The start itself counts, so that the result is never worse.
         see(start)
         ends.append(see(_descended(stages[0], start, clock)))
     now = min(ends, key=lambda x: x[0])[1]

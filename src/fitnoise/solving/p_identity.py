@@ -325,6 +325,7 @@ def _blocks(a: Operator) -> Iterator[Array]:
         return
     step = max(1, BLOCK // max(m, n))
     for i in range(0, m, step):
+        # The adjoint of the unit vectors i, i + 1, … has these rows as columns.
         yield a.rmv(np.eye(m, min(step, m - i), -i)).T
 
 

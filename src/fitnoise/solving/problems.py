@@ -286,6 +286,7 @@ class Block:
     def framed(self, sums: Floats) -> Floats:
         """Return F S Fᵀ, (K, k, k); for S from `sums` it is Σ_j w_j l_j l_jᵀ."""
         if self.halves:
+            # F is half of ½ (I ± J), so F S Fᵀ adds up four corners of S, reversed or not, and divides by 4.
             return np.asarray(sum(sign * corner for sign, corner in self._corners(sums))) / 4
         return np.asarray(sums if self.frame is None else self.frame @ sums @ self.frame.T)
 

@@ -562,6 +562,7 @@ def _root(
     deep, p, (step, margin) = len(w) - 1, mass[-1], grid
     low = np.log(w[-1]) + np.log(p)
     high = math.log(_max_eigenvalue(tree, w, mass))
+    # A is at least the diagonal of the leaves' own weights, so no eigenvalue is below the least w p of a leaf.
     u = np.arange(float(low.min()) - margin, high + margin + step, step)
     grid_factors = np.exp(u / 2)
     # Each term left out exceeds the first or last term times a power of e^{−h/2}. So the geometric series of these
