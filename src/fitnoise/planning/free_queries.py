@@ -121,7 +121,7 @@ def plan_free(
         workload: The further tables, whose targets state their relative accuracy. Or a complete publication with the
             plans' unit and source, and without a budget or cell budgets.
         composed_with: The earlier plans on the same records, or their charges in a ledger
-            (:func:`fitnoise.kernel.ledger.charged`). Charges need a publication.
+            (:meth:`fitnoise.kernel.ledger.Ledger.charged`). Charges need a publication.
         gap: The relative gap that must be certified; None aims at 1e-6.
         max_iterations: The largest number of iterations of the solver.
         progress: A function, called with the iteration and the relative gap so far.
