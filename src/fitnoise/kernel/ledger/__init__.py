@@ -1,7 +1,7 @@
 """The ledger: the durable record of all charges against privacy caps.
 
-**Purpose.** The ledger stores caps, charges and refusals in one file, and refuses a charge that exceeds a cap. The
-rules below are its constitution: no version may ever change them.
+**Purpose.** The ledger stores caps, charges and refusals in one place, usually a file. It refuses a charge that exceeds
+a cap. The rules below are its constitution: no version may ever change them.
 
 1. **Append-only.** No entry is ever altered, moved or removed. A mistaken charge stays charged.
 2. **Chained.** Every entry carries the SHA-256 of its content and of the entry before it. The ledger decides nothing

@@ -41,10 +41,11 @@ class Price:
     """The cost of a release for one unit.
 
     Args:
-        rho: ρ, a multiple of 2⁻⁶⁴.
-        profile: The ρ by cell, if it is known; its largest value is ρ.
-        epsilon: The ε of a pure release: ρ is at most ε²/2, rounded up to a multiple of 2⁻⁶⁴.
-        mu_squared: μ², a multiple of 2⁻⁶⁴; `None` if it is not known.
+        rho: ρ ≥ 0, a multiple of 2⁻⁶⁴.
+        profile: The ρ by cell, whose largest value is ρ; `None` if it is not known.
+        epsilon: The ε of a pure release: ρ is at most ε²/2, rounded up to a multiple of 2⁻⁶⁴. `None` if the release is
+            not pure.
+        mu_squared: μ² ≥ 0, a multiple of 2⁻⁶⁴; `None` if it is not known.
         mu_rate: An upper bound on the ratio of μ² to ρ in every cell; given if and only if μ² is.
 
     Raises:
@@ -93,7 +94,7 @@ class Price:
 
     @classmethod
     def from_loss(cls, loss: Loss) -> Self:
-        """Return the price of a loss, rounded up."""
+        """Return the price of a loss, with ε exact and all else rounded up; raise if a number is too long."""
         if not isinstance(loss, Loss):
             raise LedgerError(
                 "cost-not-a-loss",
@@ -117,7 +118,7 @@ class Price:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:
-        """Return the price that a document states: the output of `as_json`, and ρ."""
+        """Return the price that a document states, or raise: the output of `as_json`, and the text of ρ as "rho"."""
         if not isinstance(document, Mapping) or not {"rho"} <= document.keys() <= {"rho", "profile", *_PRICE_NUMBERS}:
             raise LedgerError(
                 "price-not-readable",
@@ -140,22 +141,25 @@ class Price:
         return price
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything except ρ, as JSON values."""
+        """Return everything that is known except ρ, as JSON values by key."""
         document: dict[str, Any] = {} if self.profile is None else {"profile": self.profile.document()}
         return document | {key: str(x) for key in _PRICE_NUMBERS if (x := getattr(self, key)) is not None}
 
     @property
     def known_mu_squared(self) -> Fraction | None:
-        """μ² as stated, or as ε implies it; `None` where neither is known."""
+        """μ² as stated, or else the bound that ε implies, rounded up; `None` where neither is known."""
         if self.mu_squared is None and self.epsilon is not None:
             return ceil_dyadic(pure_mu_squared(self.epsilon))
         return self.mu_squared
 
     def repeated(self, times: int) -> Price:
-        """Return the price of k = `times` consecutive changes, without a profile: k²ρ, kε, k²μ²."""
+        """Return the price of k = `times` consecutive changes, without a profile: k²ρ, kε, k²μ², and the rate of μ².
+
+        The ρ of a pure release is also at most (kε)²/2, rounded up.
+        """
         epsilon = None if self.epsilon is None else times * self.epsilon
         rho, mu = times**2 * self.rho, None if self.mu_squared is None else times**2 * self.mu_squared
-        # k²ρ can exceed (kε)²/2 by up to k² roundings. Both bound the cost of a pure release.
+        # For a pure release k²ρ can exceed (kε)²/2 by up to k² roundings, and both bound the cost.
         return Price(rho if epsilon is None else min(rho, ceil_dyadic(epsilon**2 / 2)), None, epsilon, mu, self.mu_rate)
 
 
@@ -166,8 +170,8 @@ class DrawnPeriod:
 
     Args:
         period: The number of the period, from 1.
-        frozen: The SHA-256 (hex) of the counts that it is drawn from. A block of 256 random bits is part of the
-            digested text.
+        frozen: The SHA-256 (hex) of the counts from which the period is drawn. A block of 256 random bits is part of
+            the digested text.
 
     Raises:
         LedgerError: The number or the digest is invalid.
@@ -192,7 +196,7 @@ class DrawnPeriod:
 
     @classmethod
     def parse(cls, document: object) -> Self:
-        """Read what `document` says."""
+        """Return the period that the output of `as_json` states, or raise."""
         if not isinstance(document, Mapping) or document.keys() != {"period", "frozen"}:
             raise LedgerError(
                 "period-not-readable",
@@ -319,24 +323,24 @@ class LedgerEntry:
 
     @cached_property
     def mu_squared(self) -> Fraction | None:
-        """The μ² charged, refused or allowed, where it is stated."""
+        """The μ² charged, refused or allowed; `None` for an entry that states no μ²."""
         return _parse_amount(self.detail["mu_squared"]) if "mu_squared" in self.detail else None
 
     @property
     def limit(self) -> tuple[str, Fraction]:
-        """The currency of a cap, by its key in a charge, and the amount of the cap."""
+        """The currency of a cap ("rho", "epsilon" or "mu_squared"), and its amount in this currency."""
         if self.epsilon is not None:
             return "epsilon", self.epsilon
         return ("rho", self.rho) if self.mu_squared is None else ("mu_squared", self.mu_squared)
 
     @property
     def profile(self) -> Profile | None:
-        """The ρ of the charge by cell, as the detail states it; `None` without one."""
+        """The ρ of a charge or refusal by cell, as the detail states it; `None` if it states none."""
         return self.prices[self.account].profile
 
     @cached_property
     def prices(self) -> Mapping[Account, Price]:
-        """The stated prices, by account of the name; the entry's own account is first."""
+        """The stated prices by account of the name, that of the entry's own account first. A cap has none."""
         document = {key: self.detail[key] for key in ("profile", *_PRICE_NUMBERS) if key in self.detail}
         prices = {self.account: Price.parse({"rho": str(self.rho)} | document)}
         also = self.detail.get("units", [])
@@ -363,7 +367,7 @@ class LedgerEntry:
         return prices
 
     def price(self, account: Account) -> Price | None:
-        """Return the cost for the unit of another account of the same name; `None` where nothing bounds it.
+        """Return the cost for the unit of any account of the name; `None` where nothing bounds it.
 
         The price is the one that the entry states for that unit. An entry may state none, for example for an account
         that was opened after it. Then the price is the least bound that follows from the stated prices: k²ρ, kε, k²μ².
@@ -383,17 +387,21 @@ class LedgerEntry:
 
     @property
     def answers(self) -> str | None:
-        """The SHA-256 of answers, of an entry that names them; None of other entries."""
+        """The SHA-256 of the answers that an entry of kind "answers" names; `None` for other entries."""
         return str(self.detail["answers"]) if self.kind == "answers" else None
 
     @cached_property
     def drawn_period(self) -> DrawnPeriod | None:
-        """The period of a series that was drawn then, or refused; None of other entries."""
+        """The period of a series that was drawn or refused with this entry; `None` for other entries."""
         return DrawnPeriod.parse(self.detail["series"]) if "series" in self.detail else None
 
 
 def find_price(declared: Account, prices: Mapping[Account, Price], for_account: Account) -> Price | None:
-    """Return a stated price, or the least bound from the stated prices (:meth:`LedgerEntry.price`)."""
+    """Return the stated price for an account, or the least bound from all (:meth:`LedgerEntry.price`).
+
+    The data were counted for the unit of `declared`. The least is that by ρ, then ε, then μ² (unknown ones first).
+    `None` without a bound.
+    """
     if for_account in prices:
         return prices[for_account]
     stated = [account.unit for account in prices]
@@ -427,7 +435,7 @@ def _is_short(x: Fraction) -> bool:
 
 
 def check_amount(rho: Fraction, *, rounded: bool = True) -> Fraction:
-    """Return ρ, rounded up to a multiple of 2⁻⁶⁴ or exact; raise if it is below 0 or too long to be written."""
+    """Return an amount, exact or rounded up to a multiple of 2⁻⁶⁴; raise if it is below 0 or too long to be written."""
     above = ceil_dyadic(rho)  # also refuses what is no Fraction
     amount = above if rounded else rho
     if rho < 0 or not _is_short(amount):
@@ -442,7 +450,7 @@ def check_amount(rho: Fraction, *, rounded: bool = True) -> Fraction:
 
 
 def _parse_amount(text: object) -> Fraction:
-    """Return a number ≥ 0 from the text that a Fraction writes."""
+    """Return a number ≥ 0 from the text that a Fraction writes; raise any error for another text."""
     exact = Fraction(*map(int, text.split("/"))) if isinstance(text, str) else Fraction(-1)
     if exact < 0 or str(exact) != text:
         raise LedgerError(
@@ -456,7 +464,7 @@ def _parse_amount(text: object) -> Fraction:
 
 
 def check_composed_plans(price: Price, composed_with: tuple[str, ...]) -> None:
-    """Raise unless the plans under `composed_with` are hashes, and a charge with such plans has a profile."""
+    """Raise unless the plans under `composed_with` are texts, and a charge with such plans has a profile."""
     if not all(isinstance(plan, str) and plan for plan in composed_with):
         raise LedgerError(
             "composed-plans-not-hashes",
@@ -511,14 +519,14 @@ def encode_detail(detail: Mapping[str, Any]) -> str:
 
 
 def digest_columns(columns: tuple[Any, ...]) -> str:
-    """Return the SHA-256 (hex) of the columns other than the digest."""
+    """Return the SHA-256 (hex) of the first eight columns of a row, which are all except its digest."""
     return hashlib.sha256(_encode_json(dict(zip(_COLUMNS, columns, strict=True))).encode("ascii")).hexdigest()
 
 
 # Many entries have one account, so its text is parsed once.
 @lru_cache(maxsize=1024)
 def _account(source: str, key: str) -> Account:
-    """Return the account of an entry, or raise unless its unit is canonical JSON."""
+    """Return the account of a source and of the canonical JSON of its unit, or raise."""
     account = Account.parse(source, json.loads(key))
     if account.key != key:
         raise LedgerError(
@@ -532,7 +540,7 @@ def _account(source: str, key: str) -> Account:
 
 
 def parse_entry(row: Row) -> LedgerEntry:
-    """Return the entry of a row; its digest is not verified."""
+    """Return the entry of a row, whose digest is not verified. Raise any error for what is not an entry."""
     sequence, kind, source, unit, rho, time, detail, previous, digest = row
     exact = Fraction(*map(int, rho.split("/")))
     account, stated = _account(source, unit), json.loads(detail)

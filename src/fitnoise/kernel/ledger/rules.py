@@ -184,7 +184,7 @@ class Ledger:
 
     @property
     def file(self) -> Path | None:
-        """The file; `None` for a ledger in memory."""
+        """The file, as an absolute path; `None` for a ledger that is lost when it is closed."""
         return self._store.file
 
     @property
@@ -211,7 +211,8 @@ class Ledger:
             composed_with: Hashes of plans on whose records the release is measured.
 
         Raises:
-            LedgerError: See :meth:`charge`.
+            LedgerError: The loss, `also`, `composed_with` or the account are refused, as by :meth:`charge`. A charge
+                that costs nothing, or does not fit, is no error.
         """
         request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
         with self._transaction(write=False) as chain:
@@ -259,10 +260,10 @@ class Ledger:
             composed_with: Hashes of plans charged to the same account. They state the promise that this release is
                 measured on the same records, unchanged, as the charge of each plan. The detail keeps them; the charge
                 needs a profile.
-            at_most: The largest growth of the spent ρ of the account; `None` sets no such limit.
+            at_most: The largest allowed growth of the spent ρ of the account; `None` sets no such limit.
             drawn_period: The drawn period of a series. The first period charges the entire series. Another charge draws
                 a period again, from its earlier counts.
-            once: True to refuse if the account was charged for the plan before.
+            once: True to refuse if the account was charged before for the plan that the detail names.
 
         Raises:
             BudgetExceeded: The charge does not fit under a cap of an account of the name. The ledger records a refusal;
@@ -275,7 +276,7 @@ class Ledger:
             LedgerError: A plan under `composed_with` was not charged to this account, was charged more than once, has
                 no profile, or is a series. Or the loss has no profile, or the charge is itself a series.
             LedgerError: `also` has an account of another name, or two names of units look like one.
-            LedgerError: The spent ρ would grow by more than `at_most`.
+            LedgerError: The spent ρ would grow by more than `at_most`, or by an unknown amount.
             LedgerError: The account does not exist, and its name has a cap or looks like another.
             LedgerError: `once` is set, and the account was charged for the plan before.
         """
@@ -312,7 +313,7 @@ class Ledger:
         composed_with: Sequence[str] = (),
         at_most: Fraction | None = None,
     ) -> None:
-        """Refuse now what :meth:`charge` would refuse, before any data are read; charge nothing.
+        """Refuse now what :meth:`charge` would refuse for these arguments, before any data are read; charge nothing.
 
         A refusal is recorded as in :meth:`charge`. An admitted charge may be refused later, if others come first.
 
@@ -385,7 +386,7 @@ class Ledger:
             return [e for e in _list_charges(chain, account) if e.detail.get("plan") == plan and e.drawn_period is None]
 
     def series(self, account: Account, plan: str) -> list[LedgerEntry]:
-        """Return the drawn periods of a series, in order: for each period its last entry.
+        """Return the entries that drew the periods of a series, by period: for each period the last one.
 
         Args:
             account: The account that the series was charged to.
@@ -413,7 +414,12 @@ class Ledger:
         when each was chosen after the releases before it. Nothing fits there if the μ² of an earlier charge is not
         known.
 
-        An account that does not exist is opened. Earlier charges under its name count (:meth:`balance`).
+        Args:
+            account: The account. If it does not exist, it is opened, and earlier charges under its name count.
+            rho: The cap on ρ; give exactly one of these three.
+            epsilon: The cap on Σ ε.
+            mu_squared: The cap on μ².
+            reason: Text that the entry keeps; empty for none.
 
         Raises:
             LedgerError: The cap is not exactly one fraction ≥ 0, or is too long to be written.
@@ -653,7 +659,7 @@ class Ledger:
         return chain[-1]
 
     def _passes(self, chain: list[LedgerEntry], head: tuple[int, str]) -> None:
-        """Raise unless the chain passes through the head."""
+        """Raise unless the head, a sequence number and a digest, is that of an entry of the chain or is GENESIS."""
         sequence, digest = head
         if not 0 <= sequence <= len(chain) or _find_head(chain[:sequence])[1] != digest:
             raise LedgerError(
@@ -681,7 +687,7 @@ def _check_account(account: Account) -> Account:
 @final
 @dataclass(frozen=True)
 class _ChargeRequest:
-    """A requested charge: its prices, that of its own unit first, and the plans on whose records it is measured."""
+    """A requested charge: its prices by account, its own first, and the plans on whose records it is measured."""
 
     account: Account
     prices: Mapping[Account, Price]
@@ -697,7 +703,7 @@ class _ChargeRequest:
         composed_with: Sequence[str],
         drawn_period: DrawnPeriod | None = None,
     ) -> _ChargeRequest:
-        """Return the requested charge, or raise if it cannot be written or names plans without a profile of its own."""
+        """Return the requested charge, or raise if it cannot be written, or names plans and has no profile."""
         if not isinstance(composed_with, list | tuple):  # the text of one plan is neither
             raise LedgerError(
                 "composed-plans-not-a-list",
@@ -726,7 +732,7 @@ class _ChargeRequest:
         return self.prices[self.account]
 
     def detailed(self, detail: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a detail with the ledger's own keys, or raise if it is invalid or the charge costs nothing."""
+        """Return a detail with the ledger's own keys, or raise if the detail is invalid or the charge costs nothing."""
         if not self.own_price.rho:
             raise LedgerError(
                 "charge-of-nothing",
@@ -762,7 +768,7 @@ def _request_nothing(account: Account) -> _ChargeRequest:
 
 
 def _find_accounts(chain: list[LedgerEntry], account: Account) -> list[Account]:
-    """Return the existing accounts of a name, in order of appearance."""
+    """Return the existing accounts with the source of an account, in order of appearance."""
     return [a for a in _list_accounts(chain) if a.source == account.source]
 
 
@@ -772,7 +778,7 @@ def _list_accounts(chain: list[LedgerEntry]) -> list[Account]:
 
 
 def _check_composed_charges(chain: list[LedgerEntry], account: Account, composed_with: tuple[str, ...]) -> None:
-    """Raise unless every plan was charged to the account before, once, with a profile."""
+    """Raise unless every plan was charged to the account before, once, with a profile, and is no series."""
     for plan in composed_with:
         charges = [entry for entry in _list_charges(chain, account) if entry.detail.get("plan") == plan]
         if len(charges) > 1:
@@ -818,7 +824,7 @@ def _require_profile(entry: LedgerEntry) -> Profile:
 
 
 def _list_periods(chain: list[LedgerEntry], account: Account, plan: object) -> list[LedgerEntry]:
-    """Return the drawn periods of a series, in order: for each period its last entry."""
+    """Return the entries that drew the periods of a series, by period: for each period the last one."""
     by_period: dict[int, LedgerEntry] = {}
     for entry in chain:
         drawn_period = entry.drawn_period if entry.kind in {"charge", "period"} else None
@@ -828,7 +834,11 @@ def _list_periods(chain: list[LedgerEntry], account: Account, plan: object) -> l
 
 
 def _check_turn(chain: list[LedgerEntry], kind: str, account: Account, detail: Mapping[str, Any]) -> None:
-    """Raise unless an entry that draws a period of a series draws the one whose turn it is, or one again, charged."""
+    """Raise unless an entry may draw the period that its detail names; return for an entry that draws no period.
+
+    A charge draws the first period of a series, or a drawn period again from its counts. An entry of kind "period"
+    draws the period after the last one, from the second on.
+    """
     # A refusal draws nothing, and may be for a period that is not next.
     if "series" not in detail or kind == "refusal":
         return
@@ -863,7 +873,7 @@ def _check_turn(chain: list[LedgerEntry], kind: str, account: Account, detail: M
 
 
 def _check_answers(chain: _Chain, kind: str, account: Account, detail: Mapping[str, Any]) -> None:
-    """Raise unless an entry of answers names a charge or a period of its account that has no such entry."""
+    """Raise if an entry of answers names no charge or period of its account, or one that has such an entry."""
     if kind != "answers":
         return
     charge = chain.by_digest.get(detail["charge"])
@@ -1018,7 +1028,10 @@ def _find_full_quote(chain: list[LedgerEntry], request: _ChargeRequest, at_most:
 
 
 def _quote_account(chain: list[LedgerEntry], request: _ChargeRequest, account: Account) -> Quote:
-    """Compute the quote: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ²."""
+    """Return the effect of a charge on one account of its source, which may be another than its own.
+
+    spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ².
+    """
     # Rule 9: the charges to all accounts of the name count, each at its price for this account.
     charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
     groups, price = _group_charges(charges), find_price(request.account, request.prices, account)
@@ -1026,7 +1039,7 @@ def _quote_account(chain: list[LedgerEntry], request: _ChargeRequest, account: A
     priced = [([e.price(account) for e in group], group in united) for group in groups]
 
     def counted(cost: Callable[[list[Price | None]], Fraction | None]) -> tuple[Fraction | None, Fraction | None]:
-        """Return the spent amount, and its growth."""
+        """Return the spent amount, and its growth by the charge; `None` where nothing bounds it."""
         # The charge replaces the groups that it unites by one, so their costs leave the sum.
         costs = [(cost(prices), joins) for prices, joins in priced]
         then = cost([*(p for prices, joins in priced if joins for p in prices), price])
