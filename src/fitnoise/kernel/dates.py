@@ -127,7 +127,7 @@ def read(value: object) -> DateField | None:
 
 
 def day_number(day: date) -> int:
-    """Return the day as a number of eight digits, in the order of days: 20241231."""
+    """Return the day as the number year · 10,000 + month · 100 + day, such as 20241231; later days are larger."""
     return day.year * 10000 + day.month * 100 + day.day
 
 

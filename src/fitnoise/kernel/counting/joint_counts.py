@@ -37,7 +37,7 @@ _MAX_JOINT_ATTRIBUTES: Final = 12
 @final
 @dataclass(frozen=True)
 class CountingTimes:
-    """The nanoseconds to count a record, to begin a table, to begin a sum, and to add up one of its cells.
+    """The nanoseconds to count a record, to begin a table, to begin a sum, and to add up one cell of a table.
 
     They were measured once, here for this module itself. A factor of two in one of them makes little difference.
     """
@@ -111,10 +111,11 @@ class MarginCounts:
         self.outside = dict.fromkeys(sizes, 0)
 
     def take(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0, *, drop: bool) -> None:
-        """Add records, as `add` does; those without a cell are left out of all, or only counted (`codings`).
+        """Add records, as `add` does; a record without a cell in one of the attributes counts in no table.
 
-        OUTSIDE is left out with `drop`. After a record that is only counted, the tables take no more records: the
-        numbers in `outside` suffice to refuse the data.
+        DROPPED records, and with `drop` also OUTSIDE ones, are left out (`codings`). The number of any others without a
+        cell is added to `outside`. After the first of them the tables take no more records: the numbers in `outside`
+        suffice to refuse the data.
         """
         if (out := self.lost.find(cells, records, drop=drop)) is not None:
             cells, records = {a: c[~out] for a, c in cells.items()}, int((~out).sum())
@@ -125,7 +126,13 @@ class MarginCounts:
             self.add(cells, records, read)
 
     def add(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0) -> None:
-        """Add records: the cell of each, by attribute, all inside; `read` is the fraction of all records."""
+        """Add records that are inside in all attributes.
+
+        Args:
+            cells: The cells by attribute, shape (records,) each.
+            records: The number of these records.
+            read: The fraction of all records that has been read so far.
+        """
         self._held.append({a: cells[a].astype(_unsigned(s)) for a, s in self._codes.items()})
         self._records += records
         self._read = max(read, self._read)
@@ -145,7 +152,7 @@ class MarginCounts:
         return self._counts
 
     def _count(self) -> None:
-        """Count what is held."""
+        """Count the held records in every table, and hold none of them any longer."""
         batch = {a: np.concatenate([h[a] for h in self._held]) for a in self._codes} if self._held else {}
         records, self._records, self._held = self._records, 0, []
         if not records:
@@ -189,7 +196,11 @@ def _unsigned(size: int) -> np.dtype[Any]:
 def _tabulate(
     table: NDArray[np.int64], columns: Sequence[NDArray[Any]], sizes: Sequence[int], parts: NDArray[np.int64]
 ) -> None:
-    """Add its parts to the place of every record, in C order of the columns."""
+    """Add the parts of each record to its place in a flat table, in C order of the columns.
+
+    columns: The cells of the records, shape (records,) each.
+    parts: Shape (records,); the stride is 0 if one number holds for all records.
+    """
     if not columns:
         table += parts.sum()
         return

@@ -88,7 +88,10 @@ class Tally:
 
 
 def summed(counts: NDArray[Any], holder: Margin, margin: Margin) -> NDArray[Any]:
-    """Return the counts over the attributes of `holder`, summed down to those of `margin`."""
+    """Return counts over the attributes of `holder`, summed down to those of `margin`, with axes in the order of these.
+
+    The result is a view of `counts` if nothing is summed.
+    """
     remaining = [a for a in holder if a in margin]
     drop = tuple(i for i, a in enumerate(holder) if a not in margin)
     down = counts.sum(axis=drop, dtype=np.int64) if drop else counts

@@ -30,7 +30,7 @@ _LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 @final
 @dataclass(frozen=True)
 class Files:
-    """Files that are read as one source, sorted path by path.
+    """Files that are read as one source: in the order of the given paths, and sorted within each.
 
     what: The description for messages.
     columns: The columns that folders hold, from the outermost to the innermost; equal for all files.

@@ -83,7 +83,7 @@ class SealedCounter(DeclaredCounter):
         self._counts = np.frombuffer(body, dtype="<i8").astype(np.int64, copy=False)
 
     def _opened(self, path: Path, key: str | PathLike[str] | None) -> bytes:
-        """Return the content of the file, opened with the key."""
+        """Return the counts in the file, after the bytes that identify them; raise DataError if the key does not fit."""
         failed = DataError(
             "counts-file-not-read",
             f"Fitnoise cannot read {self._what}.",
@@ -190,7 +190,11 @@ def sealed(fingerprint: str, margins: Margins, left_out: int | None, key: str | 
 
 
 def is_sealed(data: Any) -> bool:
-    """Return True if data are a file of counts, sealed or not."""
+    """Return True if data are a file of counts, sealed or not.
+
+    Raises:
+        DataError: The file cannot be opened.
+    """
     if not isinstance(data, (str, PathLike)):
         return False
     path = Path(data)

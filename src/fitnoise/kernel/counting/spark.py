@@ -111,10 +111,11 @@ class Spark:
 
         Raises:
             DataError: Spark cannot be reached, or there is no such table.
-            DataError: A setting of a DataFrame's session is not safe, before or after it was counted.
+            DataError: The table is a view, a stream or of a format that is not read.
+            DataError: A setting of the caller's session, where that one is used, is not safe before or after the count.
 
-        **Guarantees**: This changes no setting of the caller's session, no log level, and no logger except PySpark's
-        own.
+        **Guarantees**: The call changes no setting of the caller's session, no log level, and no logger except
+        PySpark's own.
         """
         unreached = DataError("spark-not-reached", "Spark cannot be reached.", "", _ADVICE, _UNCHARGED)
         undescribed = DataError("spark-not-described", "Spark cannot describe the table.", "", _ADVICE, _UNCHARGED)
@@ -146,7 +147,7 @@ class Spark:
         return session
 
     def _refuse_unless_safe(self) -> None:
-        """Raise DataError for a setting with which the caller's session may read a part of the records, or others."""
+        """Raise DataError for a setting with which the caller's session may skip records, or read other values."""
         for key, value in _SETTINGS.items():
             if self.frame is not None and key == _SUBSTITUTION:
                 continue
@@ -267,8 +268,8 @@ class SparkTable(Columns):
     def state(self) -> object:
         """Return the files of the table, which change when records do; `None` for a stored frame, and with Connect.
 
-        The process of Spark looks through folders. With Connect that is another machine, whose files are not visible
-        from here.
+        The process of Spark lists the folders of the files. With Connect that process may be on another machine, and no
+        call from here reaches it.
         """
         if self.frame is not None or _connects(self.spark):
             return None
@@ -368,7 +369,7 @@ def _kind(column: Any) -> tuple[ColumnKind | None, str]:
 
 
 def _connects(spark: SparkSession) -> bool:
-    """Return True if Spark is on another machine, and only its answers are here."""
+    """Return True for a session of Spark Connect, whose server may be on another machine."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

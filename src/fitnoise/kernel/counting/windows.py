@@ -34,8 +34,8 @@ class Window:
     """The cell of each whole number, or its substitute (OUTSIDE, DROPPED or REFUSED).
 
     low: The first listed number.
-    cells: The cell of the number before `low` and all smaller ones, of `low`, `low` + 1 and so on, and of all larger
-    ones.
+    cells: First the cell of all numbers below `low`, then those of `low`, `low` + 1 and so on, last the cell of all
+    larger numbers.
     absent: The cell of missing values.
 
     **Guarantees**: Each number has the cell that `codings.cell_of` gives it.
@@ -86,7 +86,10 @@ class Window:
         return cls(low, cells, absent)
 
     def cells_of(self, numbers: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[Any]:
-        """Return the cell of each number; some may be missing, with any content in their place."""
+        """Return the cell of each number, shape (numbers,).
+
+        missing: True for missing values, whose numbers may be any; `None` if none is missing.
+        """
         if missing is None and len(numbers):
             few = numbers.dtype.kind == "u" or self._listed <= np.iinfo(numbers.dtype).max
             # As an unsigned number (modulo 2⁸ to 2⁶⁴), a number below `low` is a place after all listed ones.
