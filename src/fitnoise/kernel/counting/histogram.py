@@ -100,7 +100,7 @@ class HistogramCounter(Counter):
         """Check nothing: the array has every attribute of its domain."""
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """Return the counts over each margin: sums of the array over the other axes, and of leaves over their levels."""
+        """Return the counts over each margin: sums of the array over the other axes, for levels of their leaves."""
         gauge = ProgressFilter(progress)
         counts = blank(dict.fromkeys(margins), self._domain.sizes)
         for i, m in enumerate(counts):

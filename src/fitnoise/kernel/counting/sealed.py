@@ -83,7 +83,7 @@ class SealedCounter(DeclaredCounter):
         self._counts = np.frombuffer(body, dtype="<i8").astype(np.int64, copy=False)
 
     def _opened(self, path: Path, key: str | PathLike[str] | None) -> bytes:
-        """Return the counts in the file, after the bytes that identify them; raise DataError if the key does not fit."""
+        """Return the bytes that identify the counts, then the counts; raise DataError if the key does not fit."""
         failed = DataError(
             "counts-file-not-read",
             f"Fitnoise cannot read {self._what}.",
