@@ -54,6 +54,16 @@ def test_kinds_round_for_people(kind, number, text):
     assert kind.meaning
 
 
+@pytest.mark.parametrize("typeset", [False, True])
+def test_numbers_below_0_rounded_to_0_have_no_sign(typeset):
+    english, german = (translator(code, typeset=typeset) for code in ("en", "de"))
+    assert english.kind(ValueKind.ESTIMATE, np.float64(-0.03)) == english.number(-0.03, 1) == "0.0"
+    assert german.number(-0.03, 1) == "0,0"
+    assert english.kind(ValueKind.PEOPLE, -0.0) == "0"
+    assert english.kind(ValueKind.ESTIMATE, -0.06) == ("−0.1" if typeset else "-0.1")
+    assert english.kind(ValueKind.COUNT, -3) == ("−3" if typeset else "-3")
+
+
 COLUMNS = (
     ReportColumn("name", "who"),
     ReportColumn("n", "how many", ValueKind.COUNT),

@@ -173,9 +173,7 @@ class Translator:
 
     def number(self, x: float, decimals: int = 0) -> str:
         """Return a number with this many decimals."""
-        text = f"{x:,.{decimals}f}"
-        # a small number below 0 is rounded to -0, which people read as 0
-        return self.format_digits(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
+        return self.format_digits(f"{x:z,.{decimals}f}")  # z: a small number below 0 is rounded to 0, and not to -0
 
     def kind(self, kind: ValueKind, value: Content) -> str:
         """Return a value of a report, as people read it. Text is printed unchanged, in quotes if it is a `CODE`."""
@@ -201,7 +199,8 @@ class Translator:
     def _digits(self, number: Any, rounding: str) -> str:
         # a level is a percentage with the digits that it was given: 0.999 is 99.9 %. Only LEVEL has this rounding
         level = rounding == ValueKind.LEVEL.rounding
-        digits = f"{format(100 * number, rounding)} %" if level else format(number, rounding)
+        form = f"z{rounding}" if isinstance(number, float) else rounding  # without the -0 that a noisy number may have
+        digits = f"{format(100 * number, form)} %" if level else format(number, form)
         return self.format_digits(digits) if self.typeset else digits
 
     def format_digits(self, digits: str) -> str:
