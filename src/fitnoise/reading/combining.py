@@ -114,20 +114,20 @@ class TableUnion:
     where: Mapping[tuple[AnswerSource, int], int]
 
     def axes(self, table: int) -> list[int]:
-        """Return the exchangeable axes of a table."""
+        """Return the exchangeable axes of a table of the union, each by its index in `decomposition.sizes`."""
         group, i = self.decomposition.group_of(table)
         return [int(a) for a in group.axes[i]]
 
     def sizes(self, table: int) -> list[int]:
-        """Return the number of values of each exchangeable axis."""
+        """Return the number of values of each exchangeable axis of a table of the union, in the order of `axes`."""
         return [self.decomposition.sizes[a] for a in self.axes(table)]
 
     def name(self, source: AnswerSource, table: int) -> str:
-        """Return the name of a table in a source."""
+        """Return the name that a table of the union has in a source."""
         return source.part.publication.workload.tables[self.where[source, table]].name
 
     def along_columns(self, source: AnswerSource, table: int) -> Floats:
-        """Return a source's estimates of a table, (axes…, rows)."""
+        """Return a source's estimates of a table of the union, (values of each axis…, structured rows)."""
         group, _ = self.decomposition.group_of(table)
         return group.split_axes(source.rebuilt.table(self.name(source, table)), self.sizes(table))
 
@@ -201,7 +201,7 @@ class JointEstimation:
         return np.stack([self.thetas[group, s] for s in sectors.tolist()])
 
     def covariance(self, f: Mapping[SectorIndex, Floats], h: Mapping[SectorIndex, Floats]) -> float:
-        """Return the covariance of two combinations of the sectors' estimates."""
+        """Return the covariance of two combinations: by sector, a factor for each entry of θ̂_S."""
         return covariance(self.whiteners, f, h)
 
     def apply_covariance(self, f: Mapping[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
@@ -379,7 +379,11 @@ def _independent(rows: Floats) -> Indices:
 
 
 def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUnion]:
-    """Return all tables of some releases, with those that show the same statistics once."""
+    """Return all tables of some releases, with those that show the same statistics once.
+
+    Raises:
+        ReleaseError: A table has explicit queries about another domain, or the attributes or tables are too many.
+    """
     leading = releases[0].plan.publication
     sources = [s for r in releases for s in r._sources]
     publications = [s.part.publication for s in sources]
@@ -559,7 +563,7 @@ class Combination(DerivedTables, QuestionMixin):
         return self._counted(name)
 
     def _counted(self, name: str) -> pd.DataFrame:
-        """Return the numbers of a table as they were measured; for means, the counts of `counts_at_ends`."""
+        """Return a table with value, std_error and moe; for means, the counts of `counts_at_ends`."""
         table = self._workload[name]
         labels = table.labels(self._domain)
         # a form of ones has the positions of the table's numbers among its numbers and their sums

@@ -128,6 +128,11 @@ Tables = dict[int, Floats]
 class _TableSpace:
     """Some tables of a part of a release, with their shared sums.
 
+    Args:
+        part: The part, with its design.
+        rebuilt: The noisy tables of the part.
+        names: The names of the tables.
+
     Raises:
         ReleaseError: Some tables do not show counts.
     """
@@ -191,7 +196,11 @@ class _TableSpace:
         return {n: x + step[n] for n, x in self.estimates.items()}
 
     def residual(self, multipliers: Floats, tables: Tables) -> float:
-        """Return the largest `abs(min(λ, D t))`, in standard errors: 0 if the multipliers prove the tables nearest."""
+        """Return the largest `abs(min(λ, D t))`, in standard errors: 0 if the multipliers prove the tables nearest.
+
+        multipliers: λ, (atoms,), in standard errors.
+        tables: t = t̂ + V Dᵀλ, by index.
+        """
         return float(np.abs(np.minimum(multipliers, self.atoms(tables))).max())
 
     def by_table(self, multipliers: Floats) -> dict[str, Floats]:
@@ -304,7 +313,11 @@ class _TableSpace:
 
 
 def _blocks(blocks: Sequence[Mapping[int, sp.csr_array]], widths: Sequence[int]) -> sp.csr_array:
-    """Return the rows of all blocks over several vectors side by side; each block has columns by vector."""
+    """Return the rows of all blocks, one below the other, over several vectors side by side.
+
+    blocks: For each block, its matrix for each vector, by the vector's index; 0 for the other vectors.
+    widths: The length of each vector.
+    """
     starts = np.cumsum([0, *widths])
     nothing = np.zeros(0, dtype=np.int64)
     data, row, column, height = [np.zeros(0)], [nothing], [nothing], 0
@@ -351,7 +364,7 @@ class IntegerTables(DerivedTables):
 
         value            an integer number of records, close to the nearest nonnegative consistent tables
         low, high        integers, the interval of the unbiased number cut to possible values
-        simulated_bias   the mean excess of such a value, in records, before rounding, simulated
+        simulated_bias   the mean of such values less the true number, in records, before rounding, simulated
         simulated_rmse   the root mean squared error, in records, before rounding, simulated
 
     Without simulations the last two are absent.
@@ -434,7 +447,10 @@ class IntegerTables(DerivedTables):
         return part.space.split(getattr(part, what))[name]
 
     def check(self) -> Message | None:
-        """Return the first guarantee that these tables break; None if they keep all."""
+        """Return the first fault of the proof, of the sums, and of the distance from the nearest tables; None if none.
+
+        Rounding and simulations have checks of their own, which take longer.
+        """
         if not self.residual <= PROOF_TOLERANCE:  # refuses a residual that is no number, too
             return Message("report.fault.multipliers", (Value("residual", self.residual, ValueKind.GAP),))
         if not all(m.space.satisfies(m.integers) for m in self._parts):
@@ -552,7 +568,7 @@ def make_integer_tables(
 
     Example:
         `fn.make_integer_tables(release)["state by status"]`;
-        `fn.make_integer_tables(release).write("make_integer_tables")`
+        `fn.make_integer_tables(release).write("integer_tables")`
     """
     if simulations is not None and not 0 <= simulations <= MAX_SIMULATIONS:
         raise ReleaseError(

@@ -83,7 +83,7 @@ class TableLayout:
         across: The heading of the columns across; None if there is one column of numbers.
         rows: The labels of each row, one for each of the stubs.
         columns: The labels of the columns across; one label without a text if there are none across.
-        values: The published values, in people or in units of amounts, (rows, columns).
+        values: The published values, in records or in units of amounts, (rows, columns).
         margins: The margins of the values, (rows, columns). For biased values this is the simulated error; for integer
             tables and means, the distance to the farther end of the interval.
         ends: The ends of the intervals of integer tables and means, two arrays (rows, columns); None for other tables.
@@ -91,7 +91,7 @@ class TableLayout:
         bands: The reliability of the values, (rows, columns), as :class:`~fitnoise.reading.bands.Band`; None without a
             rule.
         totals: True where a value is a total, (rows, columns).
-        confidence: The confidence of the margins.
+        confidence: The confidence of the margins and ends.
         biased: True if the values are a release's biased ones, which have no margin. False for integer tables, which
             have intervals.
         summed: The attributes that are summed, or the factors of the sum (`Table.terms`); empty for counts of records.
@@ -178,7 +178,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         name: The name of the table.
         totals: True to add totals over each attribute that the table shows value by value, unless the release's values
             are biased.
-        bands: The rule for the reliability of numbers.
+        bands: The rule for the reliability of numbers; None without a rule.
 
     Raises:
         ReleaseError: The table is unknown.

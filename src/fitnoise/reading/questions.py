@@ -93,7 +93,10 @@ class AxisSelection:
     areas: sp.csr_array | None = None
 
     def rows(self, leaves: Indices) -> sp.csr_array:
-        """Return the weights of cells in each number, (numbers, cells), for cells that are each given by one leaf."""
+        """Return the weights of cells in each number, (numbers, cells); a cell that does not count has weight 0.
+
+        leaves: One leaf of each cell, (cells,); all leaves of a cell have one weight.
+        """
         data = self.weights[leaves] * self.is_counted[leaves]
         if self.areas is not None:
             area_rows = sp.csr_array(self.areas[:, leaves] @ sp.diags_array(data))
@@ -105,7 +108,10 @@ class AxisSelection:
         return sp.csr_array((data[counted], (label_of_cell[counted], counted)), shape=shape)
 
     def exclude(self, excluded: Mask) -> Self:
-        """Return this part without some leaves, and without labels that have no leaf then."""
+        """Return this part without some leaves, and without labels that have no leaf then.
+
+        excluded: True for leaves that no longer count, (leaves,).
+        """
         chosen = self.is_counted & ~excluded
         if self.areas is not None:
             used = np.flatnonzero(self.areas @ chosen)
@@ -133,6 +139,9 @@ class AxisSelection:
 class ReaderQuestion:
     """A number, or one for each combination of values, with its part along each named attribute.
 
+    domain: The domain of the attributes.
+    selections: The part along each named attribute or hierarchy; all records count along the others.
+    breakdown: The names that break the numbers down, in order.
     cut: The cuts of values that are summed, in words.
     """
 
@@ -536,7 +545,10 @@ def _cumulative(attribute: Attribute, operator: op.Operator, rows: sp.csr_array)
 
 
 def _of_rows(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
-    """Return coefficients for ranges and groups: rows that partition the question, or else any combination."""
+    """Return coefficients for ranges and groups: 1 for rows that partition the question, or else any combination.
+
+    None if no combination of rows is the question.
+    """
     row_of: dict[tuple[int, ...], int] = {}
     for i, group in enumerate(_sets(operator)):
         row_of.setdefault(group, i)

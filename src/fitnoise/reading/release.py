@@ -175,7 +175,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     Args:
         plan: The plan that was measured.
         answers: The noisy answers of its tables, for each group of sectors or measured margin, part after part.
-        charge: The ledger's entry, if this call made the release.
+        charge: The ledger's entry, if the release was measured in this process; None for one that was read.
         entry: The number and digest of the entry, for a release that was read; None if they are unknown.
         outputs: The drawn output of each question with finitely many answers.
         histograms: The released histograms of parts for small databases, by index among the plan's parts for tables.
@@ -183,6 +183,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
 
     Raises:
         ReleaseError: The outputs are not one for each finite question of the plan, each an output of its mechanism.
+            Answers of another plan are refused later, when a table is first rebuilt.
 
     **Guarantees**
         * each value except a mean is an unbiased estimate, and may be negative or not an integer. For a small database
@@ -406,7 +407,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             names: The names of tables; None for all.
 
         Raises:
-            KeyError: There is no table of a name.
+            KeyError: There is no table of a name. The first item that is taken raises it, not the call.
         """
         for i, t, values in self._stacks(names):
             name = self._rebuilt[i].part.publication.workload.tables.names[t]
@@ -419,7 +420,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             names: The names of tables; None for all.
 
         Raises:
-            KeyError: There is no table of a name.
+            KeyError: There is no table of a name. The first item that is taken raises it, not the call.
         """
         for i, t, values in self._stacks(names):
             workload = self._rebuilt[i].part.publication.workload

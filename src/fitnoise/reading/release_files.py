@@ -107,7 +107,7 @@ def _hold_name(path: Path) -> int:
 
 @contextlib.contextmanager
 def staged(directory: Path, is_charged: Callable[[], bool] = lambda: False) -> Iterator[Path]:
-    """Hold a place (:func:`reserved`), and make a fresh folder that is moved there when the block ends well.
+    """Hold a place (:func:`reserved`), and yield a fresh folder that is moved there when the block ends well.
 
     The folder is locked meanwhile. A killed process leaves it without its lock, and :func:`clear_leftovers` removes it.
 
@@ -117,7 +117,8 @@ def staged(directory: Path, is_charged: Callable[[], bool] = lambda: False) -> I
             Any other folder is removed.
 
     Raises:
-        ReleaseError: Another process holds the place, it is no empty folder, or it cannot be written.
+        ReleaseError: Another process holds the place, it is no empty folder, or it cannot be written. Or the folder
+            cannot be moved there, or the disk does not confirm that it was.
     """
     with reserved(directory), _stage(directory, is_charged) as stage:
         yield stage
@@ -200,7 +201,15 @@ def _unfinished_path(directory: Path) -> Path:
 
 
 def _fresh(path: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path, int | None]:
-    """Return a new folder (or another new thing) next to a place, and the lock on it; None without locks."""
+    """Return a new folder next to a place, and the lock on it; None without locks.
+
+    Args:
+        path: The place, from whose name that of the folder follows.
+        make: A function that makes the folder, or a file instead.
+
+    Raises:
+        OSError: It cannot be made.
+    """
     while True:
         stage = _unfinished_path(path)
         make(stage)
@@ -236,7 +245,7 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
         directory: The directory.
         release: True if the directory is for a release. Otherwise a folder with a plan still counts as one.
         digest: The digest of a ledger entry. Complete releases that it charged are removed, too, because one is in
-            place.
+            place. None removes no complete release.
 
     Returns:
         Sentences, one for each leftover folder.
@@ -410,7 +419,7 @@ MEAN_COLUMNS = ("value", "low", "high")
 
 
 def number_columns(table: Iterable[Hashable]) -> tuple[str, ...]:
-    """Return the columns of a table that hold numbers, by the names of all of its columns."""
+    """Return the names that columns of numbers have in a table with these columns; it need not have all of them."""
     return MEAN_COLUMNS if tuple(table)[-3:] == MEAN_COLUMNS else RESERVED
 
 
@@ -454,7 +463,7 @@ def _fixed(x: NDArray[Any]) -> tuple[str, list[float] | None]:
 
 
 def _fields(labels: list[str | int]) -> tuple[str, list[str] | list[int]]:
-    """Return labels as in :func:`field`, each converted once."""
+    """Return a format, and the labels for it: integers as they are, texts as in :func:`field`, each converted once."""
     if {int}.issuperset(map(type, labels)):
         return "%d", labels  # type: ignore[return-value]  # they are integers
     texts = {label: field(label) for label in set(labels)}

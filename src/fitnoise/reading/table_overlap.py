@@ -280,7 +280,10 @@ class TableOverlap:
         return out
 
     def links(self) -> Iterator[tuple[Sums, int, int]]:
-        """Yield pairs of tables that agree on sums: as few as make all tables agree on all their shared sums."""
+        """Yield sums, each with the indices of two tables that have to agree on them.
+
+        If these pairs agree, all tables agree on all their shared sums.
+        """
         links: list[tuple[Sums, int, int]] = []
         for key, tables in self.having.items():
             if len(tables) > 1:

@@ -172,8 +172,8 @@ def verify(
     **Guarantees**
         * a plan is accepted only if its integers have exactly the stated cost, and its weights prove its bound and gap.
           Every recomputed variance must be within its target (a relative excess of 1e-9 is allowed for floating point).
-          With a budget, targets are weights instead. The cost must then be at most the budget, and at least the budget
-          less a millionth. A cap must be kept;
+          With a budget, targets are weights instead. The cost must then be at most the budget, and at least 1 − 10⁻⁶
+          times the budget. A cap must be kept;
         * a release is accepted only if all of the following hold. It has the files of a release and no others. Its
           release.json follows from its plan. No noisy answer was altered since it was written. The Parquet tables
           follow from the answers and the plan (up to 1e-9 of value and standard error). Biased values may differ by
@@ -630,7 +630,14 @@ def check_description(plan: Plan, document: str, table_names: Sequence[str]) -> 
 def _check_charge(
     plan: Plan, document: str, entries: Sequence[VerifiableEntry], report: Callable[[Message], None]
 ) -> Message | None:
-    """Return the fault of the charge of a release, from the text of its release.json; report the entry it names."""
+    """Return the fault of the charge of a release; None if it is charged.
+
+    Args:
+        plan: The plan of the release; of a series, that of its first periods.
+        document: The text of its release.json.
+        entries: All entries of the ledger, oldest first.
+        report: A function that receives the finding, if an entry of this number and digest exists.
+    """
     stated = EntryReference.parse(parse(document))
     if stated is None:
         return Message("report.fault.no_entry")

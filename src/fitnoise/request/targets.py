@@ -288,8 +288,8 @@ class Target:
 
     Args:
         kind: One of the five ways to state accuracy.
-        number: One positive number for the complete table, :class:`ByAttribute` one attribute, or :class:`ByTableSize`
-            of the table.
+        number: The positive number of the kind. It is one for the complete table, or one for each
+            value of an attribute (:class:`ByAttribute`), or follows from the table's size (:class:`ByTableSize`).
         confidence: The confidence level of margins and max deviations; None takes the workload's.
         reference: The count to which a relative standard error refers: one number, or a :class:`PublicTotal` spread
             over the table.
@@ -361,7 +361,7 @@ class Target:
     def variance(
         self, number: NDArray[np.float64], confidence: float, cells: int | NDArray[Any]
     ) -> NDArray[np.float64]:
-        """Return the variance that each number needs, in people², elementwise on `number`.
+        """Return the variance that each number needs, in the square of its unit, elementwise on `number`.
 
         Args:
             number: The target's numbers, broadcast to the table's rows.
