@@ -133,7 +133,7 @@ def release(
             holds it.
 
     Raises:
-        DataError: The data do not fit the domain.
+        DataError: The data do not fit the domain or cannot be opened, or stored answers were altered.
         BudgetExceeded: The charge does not fit; nothing was charged.
         LedgerError: The ledger cannot be used. Or it has a finished release of the plan, and `again` is not true. Or,
             for a series, another period is next, or the answers of an earlier one are lost.
@@ -272,7 +272,10 @@ class _Call:
         return _opened(self.plan, self.data, self.table, self.key)
 
     def measured(self, counter: Counter, book: Ledger, stages: Stages, unfinished: LedgerEntry | None) -> Measurement:
-        """Count, charge and measure; after an unfinished charge, count and measure."""
+        """Count, charge and measure; after an unfinished charge, count and measure.
+
+        unfinished: A charge without answers, for which the measurement is made; None if a new charge is due.
+        """
         if self.turn is not None:
             _before(self.turn, book)  # raises if the answers of an earlier period are lost: before any charge
         self.progress("counting, charging and measuring")
