@@ -326,6 +326,7 @@ class _Columns:
         for i, parts in enumerate(self._parts):
             here, heads = slice(start, start + len(parts)), [part[0] for part in parts]
             start += len(parts)
+            # A single part agrees with itself, and needs no mixing.
             if len(parts) > 1:
                 eigenvalues, axes = np.linalg.eigh(self._sets.agreement(i, free)[np.ix_(heads, heads)])
                 out[:, here] = out[:, here] @ (axes * np.sqrt(np.maximum(eigenvalues, 0)))

@@ -428,6 +428,7 @@ def _symmetrise(
 
 def _highest(f: Callable[[float], float], low: float, high: float, places: int) -> float:
     """Return the approximate maximum point of a concave function: the best of `places` points, at least 2."""
+    # With this ratio, an inner point of an interval is also one of the next interval.
     part = (5**0.5 - 1) / 2
     lower, upper = high - part * (high - low), low + part * (high - low)
     at_lower, at_upper = f(lower), f(upper)

@@ -767,6 +767,7 @@ def _climb(pairs: Sequence[tuple[Floats, Floats, Floats]], best: list[int]) -> f
         distance = one + other - 2 * both
         for axis, axis_pairs in enumerate(pairs):
             rest = [math.prod(x[j] for i, x in enumerate(entries) if i != axis) for j in range(3)]
+            # The squared distance is linear in the entries of one axis, so the best one is found exactly.
             best[axis] = int(np.argmax(rest[0] * axis_pairs[0] + rest[1] * axis_pairs[1] - 2 * rest[2] * axis_pairs[2]))
             entries[axis] = [part[best[axis]] for part in axis_pairs]
 

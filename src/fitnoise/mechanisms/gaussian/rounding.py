@@ -103,6 +103,7 @@ def variances_of(decomposition: Decomposition, whiteners: Sequence[Floats]) -> F
     """Return the variances of all table rows from the whiteners of the sectors, (K, k, k) by group."""
     out = np.zeros(decomposition.rows)
     for group, whitened in zip(decomposition.groups, whiteners, strict=True):
+        # Π n_a⁻² over the attributes of a table outside S is n_S²/n_A².
         weight = (1 - 1 / group.sizes).prod(axis=1) * group.volume**2
         for m in group.members:
             tables = decomposition.tables[m.tables]
