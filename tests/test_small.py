@@ -183,6 +183,13 @@ def test_histograms_and_noise_share_no_numbers():
     assert np.array_equal(later.uniform(0, 1, (4,)), FixedGenerator().uniform(0, 1, (7,))[3:])
 
 
+def test_normal_number_of_the_largest_word_is_finite():
+    """The first word of this state has its first 53 bits set, and its uniform number would round to 1."""
+    largest = 608_688_947_055_533
+    assert FixedGenerator(largest).uniform(0, 1, (1,)) == 1 - 2.0**-53
+    assert 8 < FixedGenerator(largest).normal(0, 1, (1,)) < 9
+
+
 # --- public histograms --------------------------------------------------------------------------------------------
 
 

@@ -47,8 +47,9 @@ class FixedGenerator:
 
     def normal(self, loc: float, scale: float, /, size: tuple[int, ...]) -> Floats:
         """Return normal numbers with mean `loc` and standard deviation `scale`, an array of shape `size`."""
-        # The quantile function is infinite at 0, so the uniform numbers start above it.
-        return np.asarray(loc + scale * ndtri(self.uniform(2.0**-54, 1.0, size)))
+        # The quantile function is infinite at 0 and 1: the numbers start above 0, and the largest one would round to 1.
+        uniform = np.minimum(self.uniform(2.0**-54, 1.0, size), 1 - 2.0**-53)
+        return np.asarray(loc + scale * ndtri(uniform))
 
 
 class Generator(Protocol):
