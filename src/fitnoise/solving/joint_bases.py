@@ -186,6 +186,7 @@ class _AscentSearch:
         above: dict[tuple[int, ...], Floats] = {}
         for t in self.tables:
             for m in t.masks:
+                # An attribute contributes v inside the sector, and f² outside.
                 load = _apply_along_axes(
                     t.q / t.variance, [v.T if i in m else f[None] for i, (v, f) in enumerate(self._rows_of(t))]
                 )

@@ -292,6 +292,7 @@ def _finite(x: Floats) -> Floats:
 
 def _total(x: Floats) -> Floats:
     """Return sums along the first axis, one term after the other."""
+    # A sum by a library has an order of its own, which differs between machines.
     return np.asarray(np.add.accumulate(x, axis=0)[-1])
 
 

@@ -211,12 +211,14 @@ class TreeQuotient:
         for level in range(deep, 0, -1):
             ds.insert(0, self.up(dv[0], level))
             changes = ds[0].copy()
+            # d(s/(1 + x s)) = (ds − s² dx)/(1 + x s)².
             changes[level - 1] -= s[level - 1] ** 2
             dv.insert(0, changes / (1 + weights[level - 1] * s[level - 1]) ** 2)
         out = [dv[0]]
         for level in range(1, deep + 1):
             below, top = self.down(s[level - 1], level), self.down(value[level - 1], level)
             part = v[level] / below
+            # V = v (1 − φ) + φ² V_above, with φ = v/s; `moves` is dφ.
             moves = dv[level] / below - part / below * self.down(ds[level - 1], level)
             out.append(
                 dv[level] * (1 - part) + moves * (2 * part * top - v[level]) + part**2 * self.down(out[-1], level)

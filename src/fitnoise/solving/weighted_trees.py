@@ -87,6 +87,7 @@ class LevelInformation:
         for level in range(1, deep + 1):
             part = r[level] ** 2 * gamma[level]
             fraction = part / tree.down(below[level - 1], level)
+            # The variance of r u follows from that of the sum above, as V does in `TreeQuotient.variances`.
             total.append((part * (1 - fraction) + fraction**2 * tree.down(total[-1], level)) / r[level] ** 2)
         return cls(
             tree=tree,
