@@ -50,7 +50,7 @@ class ByValue:
 
     @property
     def is_by_name(self) -> bool:
-        """True if the numbers are given by name rather than in order."""
+        """True if the numbers are given by name rather than in order; False for an empty mapping."""
         return any(isinstance(v, tuple) for v in self.values)
 
     def for_labels(

@@ -1,8 +1,8 @@
 """Conditions on records by their own columns: only records that meet them are counted. Part of the trust kernel.
 
 **Purpose.** A condition is on one column of a record, and is met or not by that record alone. `codings` states the
-rules for reading its values: texts byte by byte, numbers in double precision. An absent value (null, NaN, blank) or an
-infinite one meets no condition.
+rules for reading its values: texts byte by byte, numbers in double precision. An absent or an infinite value meets no
+condition. An empty text is absent unless it is one of the condition's codes.
 """
 
 from __future__ import annotations

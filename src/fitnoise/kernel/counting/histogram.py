@@ -89,6 +89,7 @@ class HistogramCounter(Counter):
             )
         self._domain = domain
         self._attributes = tuple(domain)
+        # The sum is at most 2⁶², so unsigned counts fit too.
         self._counts = counts.reshape(domain.shape).astype(np.int64)
 
     @property

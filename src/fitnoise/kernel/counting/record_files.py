@@ -271,6 +271,7 @@ def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
             "Add a header line.",
             "Nothing was read.",
         )
+    # The ending .tsv states the delimiter: a comma is part of a name there.
     delimiters = "\t" if ".tsv" in path.suffixes else _DELIMITERS
     delimiter, width = _dialect([(line or "") + "\n" for (line,) in lines], delimiters)
     # No folder that holds a column is called "=0", so these names cannot repeat one.

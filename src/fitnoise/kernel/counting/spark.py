@@ -141,6 +141,7 @@ class Spark:
         settings = session.conf.getAll
         for key, value in self.spark.conf.getAll.items():
             if settings.get(key) != value:
+                # Static settings cannot be set, and are equal in all sessions.
                 _tried(partial(session.conf.set, key, value))
         for key, value in _SETTINGS.items():
             session.conf.set(key, value)
@@ -210,6 +211,7 @@ class Spark:
         parts = [*filter(None, [entry.catalog]), *(entry.namespace or []), entry.name]
         relation = ".".join(map(SPARK.quoted, parts))
         rows = [tuple(row)[:2] for row in session.sql(f"DESCRIBE TABLE EXTENDED {relation}").collect()]
+        # The columns come first, and one may be called Provider. An empty line ends them.
         stored = dict(rows[[key for key, _ in rows].index("") :]).get("Provider", "") if ("", "") in rows else ""
         if stored.lower() not in _STORED:
             raise DataError(

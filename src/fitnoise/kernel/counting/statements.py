@@ -679,6 +679,7 @@ _ANY = "CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) WHEN 'blob' THEN NUL
 
 _BLANKS = f"char({', '.join(str(ord(c)) for c in SPACES)})"
 
+# SQLite has no regular expressions: this is `dates.DATE_PATTERN` behind the day, piece by piece.
 _TIMED = (
     "substr({t}, 11) GLOB '[ T][0-2][0-9]:[0-5][0-9]*' AND substr({t}, 12, 2) < '24' AND (length({t}) = 16 OR "
     "substr({t}, 17) GLOB ':[0-5][0-9]*' AND (length({t}) = 19 OR "
@@ -688,7 +689,7 @@ _TIMED = (
 _DAY = (
     "CASE WHEN typeof({c}) = 'text' AND length(CAST({t} AS BLOB)) = length({t}) "  # no letter of several bytes, no NUL
     "AND {t} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' AND {t} NOT GLOB '0000*' "
-    "AND date(substr({t}, 1, 10), '+0 days') = substr({t}, 1, 10) "  # which of no day makes another
+    "AND date(substr({t}, 1, 10), '+0 days') = substr({t}, 1, 10) "  # SQLite turns 2023-02-30 into 2023-03-02
     f"AND (length({{t}}) = 10 OR {_TIMED}) "
     "THEN CAST(replace(substr({t}, 1, 10), '-', '') AS INTEGER) END"
 )
