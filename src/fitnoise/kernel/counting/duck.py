@@ -1,12 +1,12 @@
 """Counting through DuckDB: files and frames, in one pass, streamed, with nothing on the disk. Part of the trust kernel.
 
-Each attribute becomes a small integer: its cell, or what `codings` has in place of one. The engine reads,
-understands and codes; the cells stream out of it, and `joint_counts` counts them. So neither holds the records. The
-code lists come from the declared domain, never from the data. Messages of the engine are not passed on: they quote
-values.
+**Purpose.** Each value of an attribute becomes a small integer: its cell, or the substitute of a cell (`codings`). The
+engine reads the values and computes the cells. The cells stream out of the engine, and `joint_counts` counts them. So
+neither holds the records, except where a bound needs the records of a person together. The code lists come from the
+declared domain, never from the data. The module passes on no message of the engine, because messages quote values.
 
-What a value means is declared in `codings`; here is the translation of the codings, and no question about kinds of
-attributes. Before it counts, the engine is tried on known values of every type of column that it is about to read.
+The module translates each coding of `codings`, and does not depend on the kinds of attributes. Before the engine
+counts, the module tries it on known values of every type of column that the engine is about to read.
 """
 
 # ruff: noqa: S608 - SQL holds names and numbers, and no text of the domain or the data

@@ -1,4 +1,7 @@
-"""Counting inside a database, from which only counts come back. Part of the trust kernel."""
+"""Counting inside a database. Part of the trust kernel.
+
+**Purpose.** Only counts leave the database, except for SQLite: its records are read out and counted in this process.
+"""
 
 from __future__ import annotations
 
