@@ -285,6 +285,7 @@ def _varying(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
     summed = x.sum(axis=tuple(i for i, a in enumerate(axes) if a not in sector))
     shared_axes = [a for a in axes if a in sector]
     for axis in range(len(shared_axes)):
+        # a part that is constant along an attribute belongs to the sector without the attribute
         summed = summed - summed.mean(axis=axis, keepdims=True)
     return np.asarray(summed.transpose([*(shared_axes.index(a) for a in sector), len(shared_axes)]))
 
@@ -318,6 +319,7 @@ def _joined(
         # scaled for the same reason as the noise in `_information`
         sizes = np.sqrt(information.diagonal())
         triangle = np.linalg.cholesky(information / np.multiply.outer(sizes, sizes))
+        # M = D T Tᵀ D with the triangle T and the sizes D, so W = D⁻¹ T⁻ᵀ
         whitener = sl.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T / sizes[:, None]
         whiteners[group][s], thetas[group, s], pieces[group, s] = whitener, seen @ whitener @ whitener.T, sector_pieces
     return JointEstimation(whiteners, thetas), pieces
@@ -330,6 +332,7 @@ _Lifts = Sequence[tuple[int, Floats]]
 def _iterate_sectors(d: Decomposition) -> Iterator[tuple[SectorIndex, _Lifts]]:
     """Yield each sector, with the tables that reach it and their rows."""
     for number, group in enumerate(d.groups):
+        # the answers to unit vectors are the columns of L
         lifted = [(m, m.answers(np.eye(len(group.basis))).T) for m in group.members]
         for s in range(len(group)):
             reaching = ((m, lift, m.incidence[[s]].indices.tolist()) for m, lift in lifted)

@@ -79,7 +79,7 @@ def is_number(x: object) -> bool:
 
 
 def number(x: Any) -> float:
-    """Return a finite number, or raise ReleaseError."""
+    """Return a number as a float, or raise ReleaseError unless it is a finite number."""
     if not is_real(x) or not math.isfinite(x):
         raise ReleaseError(
             "factor-not-finite",
@@ -92,7 +92,7 @@ def number(x: Any) -> float:
 
 
 def divisor(x: Any) -> float:
-    """Return a finite number that is not 0, or raise ReleaseError."""
+    """Return a number as a float, or raise ReleaseError unless it is a finite number other than 0."""
     if x == 0:
         raise ReleaseError(
             "division-by-zero",

@@ -114,7 +114,12 @@ class EntryReference:
 
 
 def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | None = None) -> dict[str, Any]:
-    """Return release.json, made from the plan, the names of the tables that have files, and the ledger's entry.
+    """Return the content of release.json.
+
+    Args:
+        plan: The plan; of a series, that of its periods so far.
+        table_names: The names of the tables that have files.
+        entry: The ledger's entry for the charge; None leaves it out.
 
     **Guarantees**
         * The document holds no sentences: each statement is the id of a message with its values.
@@ -193,6 +198,7 @@ def unit_message(unit: PrivacyUnit) -> Message:
 
 def unit_and_bound(unit: PrivacyUnit) -> tuple[Message, ...]:
     """Return the protected unit with its neighbour relation, then the bound on its records, unless it is a record."""
+    # the first statement is the bound, the others say how it is kept
     return (unit_message(unit), *bound_on_records(unit, Message("report.records.unknown_left_out"))[:1])
 
 
@@ -225,7 +231,10 @@ def _so_far(plan: Plan) -> dict[str, Any]:
 
 
 def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
-    """Return the values that a table does not count, by attribute, and the rules that code other values."""
+    """Return the values that a table does not count, and the rules that code other values, each by attribute.
+
+    They have the keys `not_counted` and `coded`; an empty entry is left out.
+    """
     not_counted = {missing.name: missing.items for missing in uncounted(_template(part), domain)}
     values: dict[str, dict[str, Any]] = {"not_counted": not_counted, "coded": part.coded(domain)}
     return {key: entries for key, entries in values.items() if entries}
@@ -295,7 +304,7 @@ def universe_messages(plan: Plan, part: Table | Family) -> tuple[Message, ...]:
 
 
 def condition_messages(plan: Plan) -> dict[str, tuple[Message, ...]]:
-    """Return the conditions that counted records meet; empty without conditions."""
+    """Return the conditions that counted records meet, by the key `counted`; empty without conditions."""
     conditions = plan.publication.source.conditions
     return {"counted": tuple(map(condition_message, conditions))} if conditions else {}
 

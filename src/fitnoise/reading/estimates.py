@@ -133,7 +133,11 @@ def _as_estimates(other: Any) -> Any:
 @final
 @dataclass(frozen=True, eq=False)
 class RowLabels:
-    """The names that break numbers down, with their labels, and the attribute or hierarchy of each name."""
+    """The names that break numbers down, with their labels, and the attribute or hierarchy of each name.
+
+    labels: The labels of each name, in order.
+    homes: The attribute or hierarchy of each name.
+    """
 
     labels: Mapping[str, tuple[Any, ...]]
     homes: Mapping[str, str]
@@ -462,8 +466,8 @@ class Estimates(LabelledNumbers):
                 starts again.
 
         Raises:
-            ReleaseError: The numbers are not broken down by this name, or `season` is below 1. Or the number of labels,
-                times the season or that number if it is smaller, exceeds 1,000,000.
+            ReleaseError: The numbers are not broken down by this name, or `season` is below 1. Or n labels with seasons
+                of k labels (without seasons k = n) have n·k above 1,000,000.
         """
         n, _ = self._steps(axis, 1, less=0)
         # a season that is no whole number goes to `_steps` as it is, which refuses it
@@ -834,6 +838,7 @@ class Ratios(RatioExpression):
             possible = np.where(signed, -math.inf, 0.0), np.full(len(one), math.inf)
             return Ratios((a, c), rows, self.confidence, possible, (self._factor / other._factor, 0.0))
         if same and not divided:
+            # the factors are in the forms from here on, and the shifts are added to the ratio
             top = a.scale(self._factor).plus(c.scale(-other._factor))
             return Ratios((top, b), rows, self.confidence, _gap_range(one, another), (1.0, shifts[0] - shifts[1]))
         return ComparedRatios(one, another, rows, divided=divided)
@@ -841,6 +846,7 @@ class Ratios(RatioExpression):
 
 def _gap_range(minuend: Ratios, subtrahend: Ratios) -> Range:
     """Return the possible range of their difference, without their shifts."""
+    # sorted, because a factor below 0 exchanges the ends
     ends = [np.sort(np.stack([x._factor * end for end in x._possible]), axis=0) for x in (minuend, subtrahend)]
     return difference(*ends[0], *ends[1])
 

@@ -219,6 +219,7 @@ class _TableSpace:
         out = np.zeros(len(self._errors))
         for name, view in self.by_table(out).items():
             index, values = _numbers(stated[name]["at"], int), _numbers(stated[name]["multipliers"], float)
+            # 0 is never written, so that equal multipliers have one document
             if len(index) != len(values) or not ((index >= 0) & (index < len(view))).all() or not (values > 0).all():
                 raise ValueError(f"multipliers of {name!r}")
             view[index] = values  # a view of the vector

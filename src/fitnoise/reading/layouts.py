@@ -208,6 +208,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     ]
     shape = tuple(map(len, labels))
     values, margins = values.reshape(shape), margins.reshape(shape)
+    # rows of ranges, groups and cumulative counts may overlap: their sum is no total
     sums = [h.view == "each" and totals and several and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
     if held is not None:
         held = held.reshape(shape)

@@ -118,7 +118,7 @@ class AnswerSource:
         factors = rebuilding.coefficients(self.part, name, coefficients)
         number = self.part.publication.workload.number(name)
         wide = np.zeros(self.shape(number))
-        wide[tuple(slice(n) for n in factors.shape)] = factors
+        wide[tuple(slice(n) for n in factors.shape)] = factors  # the sums after the rows keep the coefficient 0
         return Forms(1, {(self, number): sp.csr_array(wide.reshape(1, -1))})
 
 
@@ -263,6 +263,7 @@ def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: t
     mine, theirs: A table by its index, and the coefficients of its numbers, (J, numbers).
     """
     (table, x), (other_table, y) = mine, theirs
+    # SciPy's indices may have 32 bits, which the products below exceed
     long, short = np.diff(x.indptr).astype(np.int64), np.diff(y.indptr).astype(np.int64)
     pairs, out = long * short, np.zeros(len(long))
     tall = any(_tall(source.part, t) for t in (table, other_table))
@@ -315,7 +316,7 @@ def _name(source: AnswerSource, table: int) -> str:
 def _tall(part: SectorTablesPart, table: int) -> bool:
     """Return True if a table has too many structured rows to write the cells of each."""
     group, _ = part.decomposition.group_of(table)
-    rows = np.prod([n + 1.0 for n in group.inner_shape])
+    rows = np.prod([n + 1.0 for n in group.inner_shape])  # as floats: the product may exceed 64 bits
     return bool(rows * part.decomposition.cells > MAX_ROWS_TIMES_CELLS)
 
 

@@ -382,7 +382,12 @@ class _ThriftReader:
 
 
 def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], dict[str, str], int]:
-    """Return the columns with their types, the metadata, and the bytes of a file no larger than its rows need."""
+    """Return the types of the columns by name, the metadata, and the length of the file in bytes.
+
+    Raises:
+        ValueError: The file is larger than its rows need, or its footer is not of the format.
+        LookupError: The footer lacks a field.
+    """
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 8, 0))
     length = int.from_bytes(file.read(4), "little")

@@ -169,6 +169,7 @@ class QuestionMixin(abc.ABC):
                 if numeric.range_attribute in question.selections
                 else ends
             )
+        # the sum may be negative, and the number of records below is from the same parts of the release
         total = self._estimates(question.weighted(attribute, values), counts=False)
         everyone = isinstance(numeric, Amount) and not numeric.missing_cells  # all counted records are between the ends
         try:

@@ -40,7 +40,7 @@ def registry_record(release: Release, record_spec: RecordSpec | None = None) -> 
         * no field depends on the data or on the noisy answers;
         * ε, δ and ρ are the numbers in release.json, rounded up.
     """
-    plan, texts = release.plan, record_spec or RecordSpec()
+    plan, texts = release.plan, record_spec or RecordSpec()  # without statements of people, their fields are None
     # without names of tables: they change only the list of written files, which no field of the record has
     publication, description = plan.publication, describe(plan, [], release.entry)
     unit, domain, pure = publication.unit, publication.domain, "pure_epsilon" in description["charge"]

@@ -462,7 +462,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         return same and mine == theirs
 
     def __hash__(self) -> int:
-        return hash(self.plan.hash)
+        return hash(self.plan.hash)  # without the answers, which may be many: equal releases have equal plans
 
     def __repr__(self) -> str:
         return f"<Release of {len(self)} tables, rho = {self.plan.rho:.6g}: {list_names(list(self))}>"

@@ -59,7 +59,7 @@ def reserved(directory: Path) -> Iterator[None]:
         ReleaseError: Another process holds the name, or nothing can be written there.
     """
     try:
-        directory = directory.resolve()
+        directory = directory.resolve()  # two names of one folder must have one lock
         directory.parent.mkdir(parents=True, exist_ok=True)
         marker = directory.parent / f".{directory.name}.unfinished-{_RESERVED}"
         handle = _hold_name(marker)
@@ -470,6 +470,7 @@ def _fields(labels: list[str | int]) -> tuple[str, list[str] | list[int]]:
     return "%s", [texts[label] for label in labels]
 
 
+# +5 and -5 are numbers and stay as they are; spreadsheets also take full-width signs for the start of a formula
 _RUN = re.compile(r"[=@'\t\r\n＝＋－＠]|[+-](?!\d+(\.\d+)?\Z)")
 """Texts that a spreadsheet would take for a formula, and texts that start with the apostrophe that prevents this."""
 
