@@ -157,6 +157,7 @@ def release(
     stage_notice, sentence_notice = progress or (lambda _: None), notice or (lambda _: None)
     call = _Call(plan, data, turn, table, private_key, again, progress=stage_notice, notice=sentence_notice)
     target, course = None if directory is None else Path(directory), _Course(ledger)
+    # in this order: after an error the stack closes the ledger, and then its entries are read for the outcome
     with course.stating_outcome(), contextlib.ExitStack() as stack:
         # a new ledger is made after the rehearsal, so that no error before it leaves a file
         book = _opened_ledger(ledger, stack) if isinstance(ledger, Ledger) or Path(ledger).exists() else None
@@ -799,7 +800,7 @@ def count(
 
     Raises:
         DataError: The data do not fit the domain, or there is no such key; nothing was written.
-        CapExceeded, PlanError: The plan cannot be released; nothing was read.
+        CapExceeded, PlanError, SpecError, WorkloadError: The plan cannot be released; nothing was read.
         ReleaseError: Neither a key nor `unsealed` is given, or both are; or the file exists, or cannot be written.
     """
     plan = read_back(plan)

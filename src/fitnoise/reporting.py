@@ -108,7 +108,7 @@ class ReportTable:
         )
 
     def silent(self) -> ReportTable:
-        """Return the table for documents only."""
+        """Return the table for documents only: people see none of its columns."""
         return replace(self, columns=tuple(replace(c, heading=None) for c in self.columns))
 
 

@@ -164,7 +164,7 @@ class Translator:
             KeyError: No text has this id, or the text names a value that the message lacks.
         """
         text = self.texts[message.id]
-        # a value that the text does not name may be a long list, and need not be written
+        # a value that the text does not name may be a long list, and need not be written; braces in a value stay
         return text.format_map({v.key: self.kind(v.kind, v.content) for v in message.values if f"{{{v.key}}}" in text})
 
     def heading(self, heading: Message | str) -> str:
