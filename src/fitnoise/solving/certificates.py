@@ -30,9 +30,9 @@ requested queries:
 
     ‖diag(w)^½ E D^½‖_* ≤ (rank · Σ_j w_j max_o E_jo² · tr D)^½.
 
-**Ky Fan design.** It has its own pair of numbers. ‖Σ‖_(k) is the sum of the k largest eigenvalues. Let q be weights of
-the cells with Σq = 1, Σ any covariance of noise on the answers, and M = A diag(q) Aᵀ. With h_k as in
-:func:`ky_fan_lower`,
+**Ky Fan design.** It has its own pair of numbers. ‖Σ‖_(k) is the sum of the k largest eigenvalues. A has the queries,
+with one column a_e for each cell. Let q be weights of the cells with Σq = 1, Σ any covariance of noise on the answers,
+and M = A diag(q) Aᵀ. With h_k as in :func:`ky_fan_lower`,
 
     h_k(M)² ≤ min { ‖Σ‖_(k) : a_eᵀ Σ⁻¹ a_e ≤ 1 } ≤ ‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e.
 

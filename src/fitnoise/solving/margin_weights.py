@@ -7,6 +7,7 @@
 | b, θ_b | a candidate, a set of attributes, and the weight of its margin, θ ≥ 0 |
 | S, Λ_S | a sector, one for each set of attributes, and its precision for noise of variance 1 |
 | A, v_A | the attributes of a table, and the variance of its numbers |
+| w, c | for each table, its weight in a total, or its target for a worst ratio |
 | n_a | the number of values of attribute a |
 | N, U | sparse matrices (sectors × candidates) and (tables × sectors) |
 

@@ -6,7 +6,7 @@ the attributes in which they agree. The largest x_ij of each pair bounds the cos
 all of these: of three records in two regions two agree.
 
 **Method.** The module builds ways place by place, each a set of records with their cells and values. It discards a way
-as soon as the way cannot be the costliest. A way C, with at most k later records D, costs
+as soon as the way cannot be the costliest. A way C of cost v(C), with at most k later records D, costs
 
     v(C) + Σ_{j∈D} (a_j + Σ_{l∈D∖j} x_jl) ≤ v(C) + the k largest max(b_p, 0) of the places p after C.
 

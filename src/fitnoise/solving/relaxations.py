@@ -23,7 +23,7 @@ after the other. If the places of a block are interchangeable, and blocks are, R
 
 **Branch and bound.** The module builds sets place by place if both bounds exceed the cost of a known set by more than
 its 2¹²-th part. There may be up to `MAX_BRANCHED_PLACES` places. It discards a set as soon as the set cannot be the
-costliest. A set of places C, with at most k later places D, costs
+costliest. A set of places C of cost v(C), with at most k later places D, costs
 
     v(C) + Σ_{j∈D} (a_j + Σ_{l∈D∖j} X_jl) ≤ v(C) + the k largest max(b_j, 0),    a_j = X_jj + 2 Σ_{c∈C} X_jc.
 
