@@ -41,7 +41,7 @@ class SearchOptions:
         the planner chooses its aim, 1e-6 for most tables, and reports the gap it reached.
     refine: True to choose, among the plans of least cost, one whose records below the highest cost also cost least.
     start: Part of an earlier plan for similar tables, where the search starts.
-    device: The device for dense matrices.
+    device: The device for dense matrices; None for NumPy.
     max_iterations: Most iterations of the solver for Gaussian noise.
     progress: The callback: it receives the number of a step, and the gap so far, or ε so far for Laplace noise.
     seconds: Time limit of the search for Laplace noise, which keeps the best plan found; other plans refuse it.

@@ -193,6 +193,7 @@ class WeightedSums:
         """Return the part of each sum in a sector, summed over `attributes` but not `kept_attributes`.
 
         A sum over all values of an attribute of the sector has no part in it. Other attributes contribute their share.
+        `axes`: The values of the numbers' exchangeable attributes, as :attr:`TableNumbers.axes`.
 
         Returns:
             The indices of the numbers in it, the joint index of sum and kept values, and the factors.
@@ -222,6 +223,8 @@ def sums_by_sector(left_sums: WeightedSums, right_sums: WeightedSums, length: in
 
     The sum over sectors is that of `by_sector`, but numbers of equal values are added up first. So the work grows with
     the numbers and not with their pairs. Return None if structured attributes are shown.
+
+    length: J, the number of sums on either side.
     """
     if left_sums.numbers.group.inner_shape or right_sums.numbers.group.inner_shape:
         return None

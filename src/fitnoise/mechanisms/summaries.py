@@ -17,11 +17,13 @@ class TableSummary:
 
     target: The target in the publisher's own kind: one number, or the smallest and the largest.
     numbers: Number of published numbers.
-    target_moe, achieved_moe: Margins of error at the confidence, in the unit of the target, of the number whose error
+    confidence: The confidence of both margins of error.
+    target_moe, achieved_moe: Margins of error at that confidence, in the unit of the target, of the number whose error
         is largest relative to its target. Under a budget, that error can be above the target.
     price: This table's share of the marginal privacy cost, from the dual weights. If all its variances grow by 1 %, ρ
         falls by price × 1 %; if its margins grow by 1 %, ρ falls by twice that. Shares add to 1. For a hybrid
         objective they refer to the objective and add to less than 1. For a pure plan they refer to its proven bound.
+        For a small database they are shares of the weighted total variance.
     tables: Number of tables in this summary; more than 1 for a pattern of tables in
         :attr:`fitnoise.planning.plan.Plan.summaries`.
     """
@@ -46,9 +48,11 @@ class TableSummary:
 class FiniteSummary:
     """The accuracy and the cost that a plan states for one question with finitely many answers.
 
+    question: The kind of the question (:class:`fitnoise.kernel.designs.questions.QuestionKind`), such as "median".
     family: The family of its mechanism.
     results: Number of possible results.
     epsilon: Cost of the answer to one unit.
+    confidence: The confidence of `moe` and of `rank_moe`.
     rank_moe: Margin of a median or quantile by ranks, in records; None for other answers. The published value has at
         most this many records too many below it, and at most this many too few at or below it. Both hold jointly with
         probability `confidence` or more. No other accuracy is guaranteed, because it depends on the data.

@@ -177,10 +177,10 @@ class TablePart(PlanPart):
     def objective_value(self) -> float:
         """The value of the minimised objective, computed from the integers of the strategy.
 
-        For Gaussian noise it is Δ², relative to cell budgets if there are any. A hybrid objective adds λ Σ ω var. For
-        pure tables it is ε²/2, as Laplace noise of scale t has variance 2 t². This is at least the Δ² of Gaussian noise
-        of equal variance, so `bound` holds for both. For a small database it is the value of its certificate. For a
-        series it is the value for the tables of all periods.
+        For Gaussian noise it is Δ², relative to cell budgets if there are any. A hybrid objective adds its λ times the
+        weighted sum of variances. For pure tables it is ε²/2, as Laplace noise of scale t has variance 2 t². This is at
+        least the Δ² of Gaussian noise of equal variance, so `bound` holds for both. For a small database it is the
+        value of its certificate. For a series it is the value for the tables of all periods.
         """
         return self.mechanism.objective_value(self)
 

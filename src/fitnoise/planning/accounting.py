@@ -129,10 +129,10 @@ class ReleasedCharge:
     """The releases of one charge, or of several charges on the same records.
 
     mu_squared: μ′² of the Gaussian noise.
-    tables: For each table with Laplace noise, the laws of its units. No unit has a smaller cost than another one in all
-        numbers.
+    tables: For each design with Laplace noise, the laws of the units that can be costliest. No such unit has a smaller
+        cost than another one in all numbers.
     answers: ε of the answers of which only ε is known.
-    total: μ² and ρ of the charge, if they are known.
+    total: μ² and ρ of the charge; None if they are not known.
     """
 
     mu_squared: Fraction = Fraction(0)

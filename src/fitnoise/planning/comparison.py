@@ -282,7 +282,8 @@ def compare(
         progress: As in :func:`plan`.
 
     Raises:
-        PlanError: The publication is for a small database, or does not have exactly one group of tables.
+        PlanError: The publication is for a small database, or does not have exactly one group of tables. Or a complete
+            publication is given with an epsilon or a delta.
         SpecError: A budget or a cap is not an ε.
         CapExceeded: Every alternative costs more than the cap.
         FitnoiseError: Gaussian noise cannot be planned; the errors are those of :func:`plan`.

@@ -100,7 +100,7 @@ def held(attribute: Attribute, cell: int, coded_cell: int = 0) -> Sequence[Any]:
         coded_cell: For an amount whose range depends on another attribute, the cell of the record along that attribute.
 
     Returns:
-        At least one value, which may be None for a missing value. The result is empty if the cell is.
+        Values, at least one if the cell has any. None among them stands for a missing value.
     """
     coding = class_coding(attribute.coding, coded_cell)
     # A number of a bin can be the code of a missing value, which has a cell of its own.

@@ -133,7 +133,8 @@ def plan_free(
     Raises:
         PlanError: No slack is left, or a query counts records whose cells have no slack. Or the plans differ in unit,
             source or attributes, or have replace-one neighbours. Or no plan is given, or one twice, or the unit has a
-            pattern. Or the publication has a budget, a cap, cell budgets or questions, or too many joint cells.
+            pattern. Or the publication has a budget, a cap, cell budgets, earlier plans of its own or questions, or too
+            many joint cells. Or only charges are given, and no publication.
 
     **Guarantees**
         * the function reads no data;

@@ -1,4 +1,7 @@
-"""Ky Fan designs for queries that are too many to write down: marginals, conjunctions, all ranges."""
+"""Ky Fan designs for queries that are too many to write down: marginals, conjunctions, all ranges.
+
+The head of :mod:`fitnoise.solving.ky_fan` defines the letters A, Σ, M, q, h_k and μ.
+"""
 
 from __future__ import annotations
 

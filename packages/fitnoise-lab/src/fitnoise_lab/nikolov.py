@@ -12,8 +12,7 @@ def paper_multiplier(epsilon: float, delta: float) -> float:
     """Return C = (½ √ε + √(2 ln(1/δ)))/ε, the noise multiplier as printed.
 
     The exact multiplier is 1/`curves.gaussian_mu(ε, δ)`. The square of C is usually 1.6 to 2.1 times the square of the
-    exact multiplier. The
-    formula is meant for ε = O(1), and fails for large ε and δ.
+    exact multiplier. The formula is meant for ε = O(1), and fails for large ε and δ.
 
     Raises:
         WorkloadError: ε or δ is out of range, or the multiplier would not be (ε, δ)-private by the exact curve.

@@ -478,6 +478,13 @@ def from_probabilities(
     Every column becomes the least private one above it, x'_i = max_j α^d(i,j) x_j, in integers. All columns are shrunk
     by θ, and the rest of the rows goes to the likeliest output.
 
+    Args:
+        graph: The graph of n results.
+        epsilon: ε.
+        table: Probabilities of the outputs for every result, (n, outputs).
+        family: The name of the family of the mechanism.
+        answers: The index of the result as which each output is read, (outputs,).
+
     Raises:
         PlanError: The mechanism would lose a probability of more than MAX_LOSS, or has more than DENSE_LIMIT results.
     """

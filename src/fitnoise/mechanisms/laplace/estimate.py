@@ -336,11 +336,10 @@ def nearest(rows: Floats, structure: CellStructure) -> Floats:
     """Return integers near real queries of the structured cells, (m, n_o), that are integers between knots as well.
 
     K_s is the number of steps from knot s − 1 to knot s of an amount. The integers rise by multiples of K_s there, and
-    for several amounts by multiples of products. A query
-    with a single value other than 0 becomes a multiple of its cells' count (`min_multiples`), or 0 if that is too
-    large. Other queries, if they are large enough, become multiples of Π lcm(K_1, K_2, …), so that 0 stays 0.
-    The product is over the amounts along which the query varies.
-    For the rest, every rise is computed from the entries that are already rounded (`_round_steps`).
+    for several amounts by multiples of products. A query with a single value other than 0 becomes a multiple of its
+    cells' count (`min_multiples`), or 0 if that is too large. Other queries, if they are large enough, become multiples
+    of Π lcm(K_1, K_2, …), so that 0 stays 0. The product is over the amounts along which the query varies. For the
+    rest, every rise is computed from the entries that are already rounded (`_round_steps`).
     """
     nonzero = rows != 0
     sizes = np.abs(rows)

@@ -23,7 +23,7 @@ from fitnoise.solving.ky_fan import KyFanDesign
 @final
 @dataclass(frozen=True)
 class SpectralBound:
-    """A set of cells with columns that are far from linearly dependent.
+    """A set S of cells whose columns A_S of the m queries A are far from linearly dependent.
 
     index: k, the number of eigenvalues in the Ky Fan norm of the design.
     subset: S, in rising order (|S|,), at most k cells.

@@ -344,7 +344,7 @@ class SettingComparison:
     samples: Number of simulated databases for each error.
     guesses: Errors of the uniform guess A (n/N) 1, which reads no data, (h,).
     unprojected: s² tr Σ/m of each setting, before projection, (c,).
-    bounds: Bounds of each design, (c,).
+    bounds: Bounds of the design of each setting, (c,).
     """
 
     m: int
