@@ -141,6 +141,7 @@ class Room:
 
     def __init__(self, folder: Path, stem: str) -> None:
         self._folder = folder
+        # A locked draft for this charge is of a process that is still drawing its answers.
         if clear_drafts(folder, stem):
             raise LedgerError(
                 "release-in-progress",

@@ -336,6 +336,7 @@ def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
                 "No attribute was made.",
                 place="missing",
             )
+        # A text would be read as its letters, and a set has no fixed order.
         if isinstance(codes, (str, bytes, Set, Mapping)) or not isinstance(codes, Iterable):
             raise DomainError(
                 "missing-codes-not-a-list",
@@ -1162,6 +1163,7 @@ def read_rows(path: Path, what: str, kind: type[FitnoiseError] = DomainError) ->
         FitnoiseError: The file cannot be read, or is no CSV file in UTF-8. The class is `kind`.
     """
     try:
+        # A byte-order mark, as spreadsheets write it, is not a part of the first name.
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, strict=True)
             return list(reader.fieldnames or ()), list(reader)
@@ -1527,6 +1529,7 @@ class Domain(Mapping[str, Attribute]):
             name: The name of an attribute or a level; anything else gives the default.
             default: The result for an unknown name.
         """
+        # `Mapping.get` would expect a KeyError for an unknown name, not a DomainError.
         return self._by_name[name][1] if isinstance(name, str) and name in self._by_name else default
 
     def _entry(self, name: str) -> tuple[str, Attribute]:
@@ -1597,6 +1600,7 @@ class Domain(Mapping[str, Attribute]):
             source: The source of the records.
             bound: The bound on counted records of a unit, with its id.
         """
+        # A record without an id is outside, as a record with a value outside the domain is.
         return bool(self.drops(source.drops)) or (source.drops and bound is not None)
 
     def column(self, name: str) -> str:
@@ -1768,6 +1772,7 @@ def _shares(home: str, attribute: Attribute) -> Iterator[tuple[str, HierarchySha
 def _check_coding(name: str, coding: Coding) -> None:
     """Raise DomainError for a coding of another class than counters translate, such as a subclass of one."""
     values = coding.base if type(coding) is CodingWithMissing else coding
+    # A subclass could compute cells in Python that no counter's SQL computes.
     if type(values) not in (Codes, LeafCodes, Range, Cuts, Steps):
         raise DomainError(
             "unknown-coding",
