@@ -357,6 +357,7 @@ class ComparedRatios(RatioExpression):
         if tests == 2 and all(ratio._law.normal for ratio in operands):
             low, high = self._at_once(1 - (1 - gamma) / count)
         else:
+            # simultaneous also for one interval, whose tests must hold together
             each = level(gamma, tests * count, normal=False, simultaneous=True)
             one, other = (ratio.interval(each) for ratio in operands)
             low, high = (quotient if self._divided else difference)(*one, *other)

@@ -347,6 +347,7 @@ def describe_enforcement(plan: Plan, unit: PrivacyUnit) -> tuple[Message, ...]:
         * A bound that is not enforced is called an assumption that is not checked.
     """
     draws = () if plan.publication.series is None else (between_draws(unit),)
+    # a question can ask for the number of units with left-out records: its answer then replaces "unknown"
     questions = [q.name for q in plan.publication.questions if q.question is QuestionKind.LEFT_OUT]
     left_out = Message("report.records.unknown_left_out")
     if questions:

@@ -466,8 +466,8 @@ class Estimates(LabelledNumbers):
                 starts again.
 
         Raises:
-            ReleaseError: The numbers are not broken down by this name, or `season` is below 1. Or n labels with seasons
-                of k labels (without seasons k = n) have n·k above 1,000,000.
+            ReleaseError: The numbers are not broken down by this name, or `season` is below 1. Or n·k exceeds 1,000,000
+                for n labels with seasons of k (longer seasons, and none, count as k = n).
         """
         n, _ = self._steps(axis, 1, less=0)
         # a season that is no whole number goes to `_steps` as it is, which refuses it

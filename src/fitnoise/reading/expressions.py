@@ -256,7 +256,7 @@ def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
 
 
 def _call_release(node: ast.Call, release: Release, name: str, common: Mapping[str, Any]) -> Any:
-    names = [word.arg for word in node.keywords]
+    names = [word.arg for word in node.keywords]  # None for **, which could bring in names that are not in the text
     if None in names or len(set(names)) < len(names):
         raise ReleaseError(
             "repeated-argument",
@@ -276,6 +276,7 @@ def _call_release(node: ast.Call, release: Release, name: str, common: Mapping[s
             'Write it as mean("age") or quantile("age", 0.5).',
             UNESTIMATED,
         )
+    # after the literals one mapping may follow, of conditions whose names are no identifiers
     if len(places) > needed + 1 or not all(isinstance(argument, dict) for argument in places[needed:]):
         raise ReleaseError(
             "argument-without-name",

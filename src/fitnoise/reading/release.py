@@ -574,7 +574,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         """Return the sum of a table's numbers over chosen rows, with its exact error.
 
         Rows of a column shown as "at most", ranges or overlapping groups may count some records more than once. Choose
-        rows that do not, or one row. `estimate` adds any rows.
+        rows that do not, or one row. `estimate` adds any rows. Rows of explicit queries are added without this check.
 
         Args:
             table: The name of the table.
@@ -586,7 +586,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             columns: Conditions like `where`, for columns whose names are Python identifiers.
 
         Raises:
-            ReleaseError: A table, column or label is unknown, or the rows count a record more than once.
+            ReleaseError: A table, column or label is unknown. Or rows of a column overlap, except for explicit queries.
             WorkloadError: The confidence is not in (0, 1).
 
         Example:

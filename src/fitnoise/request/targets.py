@@ -381,6 +381,7 @@ class Target:
             reference_count = (
                 self.reference.total / np.asarray(cells) if isinstance(self.reference, PublicTotal) else self.reference
             )
+            # the constructor refused a target of this kind without a reference
             return np.asarray((number * (math.nan if reference_count is None else reference_count)) ** 2)
         if self.kind is TargetKind.MAX_DEVIATION:
             # tail of γ^(1/k) as expm1(log γ / k): 1 − γ^(1/k) without cancellation for large tables
