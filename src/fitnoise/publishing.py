@@ -603,6 +603,7 @@ def read_period(
         if redraw:
             rows = claimed(turn.series.designs[turn.period - 1], turn.series.order.adjacency)
             draw_again(turn.series, turn.period, book, turn.folder, claim=rows.claim, stages=course.stages)
+        # the draws up to this period are those before the next one
         draws = _before(_PeriodTurn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
         if len(draws) < turn.period:
             raise LedgerError(
@@ -855,6 +856,7 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
     for path in (private_file, public_file):
         _refuse_place(path)
     private, public = key_pair()
+    # the private key first: counts that are sealed without it could never be opened
     replace_file(private_file, f"{private}\n".encode(), 0o600)
     try:
         replace_file(public_file, f"{public}\n".encode())
