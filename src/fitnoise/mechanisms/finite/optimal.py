@@ -1,5 +1,9 @@
 """The best mechanism for a prior: by a linear program, approximately by a small one, or by a choice among families.
 
+Two results that are t steps from each other in the graph have the entry e^(−ε t) in Φ, and j ~ i are neighbours. π is
+the prior, z solves Φ z = 1, and G_ig is the gain of the guess g for the result i. A mechanism X gives the output g with
+probability X_ig.
+
 **Residual column.** Choose d ≥ 0 and keep s = 1 − Φ d private: s_i ≤ e^ε s_j along edges. Then [Φ diag(d) | s] is an
 ε-private mechanism, column by column, with one output more than results. Among these, the one of the largest hit rate
 is
@@ -7,7 +11,7 @@ is
     max π·d + π_r s_r    over d ≥ 0, s = 1 − Φ d, s_i ≤ e^ε s_j.
 
 The program has n variables, and a solution for every ε, graph and prior: d = 0 is allowed. The last output is read as
-the result r, which a few rounds find. If z ≥ 0 and the prior is ε-regular, d = z is optimal. In other cases the value
+the result r, which a search finds. If z ≥ 0 and the prior is ε-regular, d = z is optimal. In other cases the value
 comes close to the proven bound `priors.hit_bound`, and both numbers are returned.
 
 **Any gain.** max Σ π_i X_ig G_ig over all private X is a program in n × guesses variables. Multipliers λ ≥ 0 of
