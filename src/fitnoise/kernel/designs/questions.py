@@ -489,9 +489,8 @@ class FiniteQuery:
 
         Args:
             domain: The domain of the records.
-            adjacency: The neighbour relation. Where it only replaces records (`fixes_size`), `people` is their number.
-                Otherwise, and where a unit has an id or several records, or records are dropped, the number is at most
-                `people`.
+            adjacency: The neighbour relation and its protected unit. `people` is the number of records where the
+                relation fixes this number (`fixes_size`), and otherwise a bound on it.
 
         Raises:
             WorkloadError: The answer can only be one value, or it has too many results. Or ε is too small for one step,
