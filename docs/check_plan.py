@@ -150,7 +150,7 @@ def charge(part, request, spec, size, unit):
     if "trees" in strategy:
         return import_module("check_places").by_place(strategy, spec, size, unit)
     if "sets" in strategy:
-        return import_module("check_products").axis_by_axis(strategy, size, unit)
+        return import_module("check_products").axis_by_axis(strategy, size, unit, claim, part.get("proofs"))
     grid = (cells := import_module("check_cells")).Grid(strategy, request, spec, size)
     if "margins" in strategy:
         cells.between_knots([dense(m, prod(grid.shape)) for m in strategy["margins"]], grid)

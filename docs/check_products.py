@@ -10,11 +10,14 @@ from check_plan import integer_matrix, inverse_squares, need
 MAX_CHOICES = 1024
 """Sets of attributes in which two records differ: more are not enumerated."""
 
-MAX_JOINT_CELLS, BALANCING_ROUNDS = 10**7, 40
-"""Joint cells enumerated if rows have scales of their own; rounds that balance costs if there are more cells."""
+MAX_JOINT_CELLS, MAX_CELLS = 10**7, 2**27
+"""Joint cells enumerated if rows have scales of their own, also of a cluster; cells of all clusters of a proof.
+
+The costs of one set, or of all sets, may be more numbers. Then these are the limits.
+"""
 
 
-def axis_by_axis(strategy, size, unit):
+def axis_by_axis(strategy, size, unit, claim=None, proofs=()):
     """Return twice ρ of products of measurements of attributes: section 6."""
     part, inverse = inverse_squares([s for g in strategy["sets"] for s in g["scales"]])
     square = {a: 1 if n == 2 else n * (n - 1) for a, n in size.items()}  # for the centring
@@ -28,8 +31,9 @@ def axis_by_axis(strategy, size, unit):
             nearest[a] = min([*products[~np.eye(size[a], dtype=bool)], square[a]])
             factor[a], squares[a] = (size[a], str(f["rows"])), columns**2
     if any(len(g["scales"]) != len(g["attributes"]) for g in strategy["sets"]):
-        max_cost = by_row(strategy["sets"], squares, inverse)
+        max_cost = by_row(strategy["sets"], squares, inverse, size, claim, proofs)
         return Q(max(max_cost * unit.alone, 4 * max_cost * unit.replaces), part) * unit.records**2
+    need(claim is None, "a product whose sets have one scale each claims a price")
     sets = [x for g in strategy["sets"] for x in zip(g["attributes"], g["multiples"], g["scales"], strict=True)]
     weights = {frozenset(names): inverse[s] * m**2 for names, m, s in sets}
     total = sum(x * prod(square[a] for a in names) for names, x in weights.items()) if unit.alone else 0
@@ -40,7 +44,7 @@ def axis_by_axis(strategy, size, unit):
     return Q(int(total), part) * unit.records**2
 
 
-def by_row(groups, squares, inverse):
+def by_row(groups, squares, inverse, sizes, claim, proofs):
     """Return a bound on the cost of a record, if some sets have a scale for each product of rows."""
     costs = []
     for g in groups:
@@ -55,8 +59,11 @@ def by_row(groups, squares, inverse):
             axes = tuple(a for a, n in zip(names, x.shape, strict=True) if n > 1)
             costs.append((axes, np.array(x, dtype=object).reshape([n for n in x.shape if n > 1])))
     size = dict(s for axes, x in costs for s in zip(axes, x.shape, strict=True))
-    if prod(size.values()) > MAX_JOINT_CELLS:
-        return evened(costs, size)
+    if claim is not None:
+        need(proven(costs, sizes, int(claim["at"]), *proofs), "the claim of a product is not proven")
+    if prod(size.values()) > max([MAX_JOINT_CELLS, *(x.size for _, x in costs)]):
+        each = sum(np.max(x) for _, x in costs)
+        return each if claim is None else min(each, int(claim["at"]))
     first_axis, *rest = size or [None]
     max_cost = 0
     for i in range(size.get(first_axis, 1)):  # value by value of one attribute: memory
@@ -70,23 +77,34 @@ def by_row(groups, squares, inverse):
     return max_cost
 
 
-def evened(costs, size):
-    """Return a bound on the largest sum; it balances the cost of each value between the largest sets."""
-    larger = {axes[:i] + axes[i + 1 :]: axes for axes, _ in costs for i in range(len(axes))}
-    homes = [axes for axes, _ in costs]
-    while any(home in larger for home in homes):
-        homes = [larger.get(home, home) for home in homes]
-    clusters = {home: np.zeros([size[a] for a in home], dtype=object) for home in homes}
-    max_cost = sum(np.max(x) for _, x in costs)
-    part = 2 ** max(0, int(max_cost * len(clusters)).bit_length() - 61) if len(clusters) > 1 else 1
-    for home, (axes, x) in zip(homes, costs, strict=True):
-        clusters[home] += np.reshape(-(-x // part), [size[a] if a in axes else 1 for a in home])
-    for a in [a for _ in range(BALANCING_ROUNDS) for a in size] if len(clusters) > 1 else []:
-        here = [np.moveaxis(x, home.index(a), 0) for home, x in clusters.items() if a in home]
-        tops = [x.reshape(len(x), -1).max(axis=1) for x in here]
-        for j, (x, top) in enumerate(zip(here, tops, strict=True)):
-            x[...] = x + (-(-(sum(tops) - j) // len(here)) - top).reshape(-1, *[1] * (x.ndim - 1))
-    return min(max_cost, sum(np.max(x) for x in clusters.values()) * part)
+def proven(costs, sizes, claim, proof):
+    """Return True if no joint cell costs more than the claim: clusters and λ of section 6."""
+    clusters, homes, levels, shift = (proof[key] for key in ("clusters", "homes", "levels", "shift"))
+    need(proof["kind"] == "clusters" and set(homes) == {*range(len(clusters))}, "a proof lacks a home")
+    need(all(type(v) is int for v in [shift, *homes]) and 0 <= shift <= 2**13, "a proof has another form")
+    cells, order = [prod(sizes[a] for a in c) for c in clusters], [a for a, n in sizes.items() if n > 1]
+    numbers = [x.size for _, x in costs]
+    need(max(cells) <= max([MAX_JOINT_CELLS, *numbers]), "a cluster has too many cells")
+    need(sum(cells) <= max(MAX_CELLS, sum(numbers)), "a proof has too many cells")
+    lists = [*clusters, *(list(axes) for axes, _ in costs)]
+    need(all(c == sorted({*c}, key=order.index) for c in lists), "attributes are not in the order of the domain")
+    sums, arrays = {a: [0] * sizes[a] for c in clusters for a in c}, []
+    largest = [sum(max(map(abs, row)) for row in rows) for rows in levels]
+    for cluster, rows in zip(clusters, levels, strict=True):
+        total = np.zeros([sizes[a] for a in cluster], dtype=object)
+        for i, (a, row) in enumerate(zip(cluster, rows, strict=True)):
+            need(len(row) == sizes[a] and all(type(v) is int for v in row), "a proof is made of whole numbers")
+            need(all(abs(v) * len(clusters) < 2**61 for v in row), "a proof has a whole number out of range")
+            sums[a] = [x + v for x, v in zip(sums[a], row, strict=True)]
+            total += np.array(row, dtype=object).reshape([-1 if j == i else 1 for j in range(total.ndim)])
+        arrays.append(total)
+    need(not any(map(any, sums.values())), "what a proof adds to the costs of a value does not add up to 0")
+    for (axes, x), home in zip(costs, homes, strict=True):
+        need({*axes} <= {*clusters[home]}, "the home of a set lacks one of its attributes")
+        largest[home] -= -np.max(x) >> shift
+        arrays[home] += np.reshape(-(-x >> shift), [sizes[a] if a in axes else 1 for a in clusters[home]])
+    need(max(largest) < 2**63, "a cluster has a number beyond 64 bits")
+    return sum(np.max(x) for x in arrays) << shift <= claim
 
 
 def replaced(weights, square, nearest, *groupings):

@@ -10,7 +10,7 @@ from itertools import accumulate, product
 import numpy as np
 from check_plan import need
 
-MAX_SETS = 2**20
+MAX_SETS, MAX_BITS = 2**20, 2**12
 
 
 def without_proofs(text, plan):
@@ -47,6 +47,7 @@ def integers(values, length):
     """Return a list of whole numbers of this length, or raise Wrong."""
     need(isinstance(values, list) and len(values) == length, "a proof has lists of another length")
     need(all(type(v) is int for v in values), "a proof is made of whole numbers")
+    need(all(v.bit_length() <= MAX_BITS for v in values), "a proof has a whole number of more than 4,096 bits")
     return values
 
 

@@ -30,7 +30,7 @@ settings.load_profile("fitnoise")
 
 KERNEL = {
     "test_accounting", "test_amounts", "test_arguments", "test_arrays", "test_by_class",
-    "test_checks", "test_claims", "test_composition",
+    "test_checks", "test_claims", "test_clusters", "test_composition",
     "test_conditions", "test_counting", "test_counting_margins", "test_counting_streams", "test_counting_tables",
     "test_databases", "test_dates",
     "test_designs",
@@ -38,10 +38,10 @@ KERNEL = {
     "test_domain", "test_exact", "test_exact_curve", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
     "test_finite_queries", "test_hierarchies", "test_immutable", "test_kept",
     "test_ledger", "test_ledger_steps", "test_losses",
-    "test_margins", "test_measure", "test_merge", "test_moving_records",
+    "test_margins", "test_measure", "test_merge",
     "test_noise", "test_order", "test_parts", "test_paths",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
-    "test_products", "test_promises", "test_ranks", "test_relaxations", "test_sealed", "test_selections", "test_sets",
+    "test_products", "test_promises", "test_ranks", "test_sealed", "test_selections", "test_sets",
     "test_shares", "test_spark", "test_statistical",
     "test_stores", "test_strategy", "test_trees", "test_units", "test_witness",
 }  # fmt: skip

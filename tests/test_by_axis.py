@@ -18,7 +18,7 @@ from dense import strategy_matrix, workload_matrix, workload_variances
 from designs import remade
 from fitnoise.errors import WorkloadError
 from fitnoise.interfaces.cli import main
-from fitnoise.kernel.designs import products as kernel
+from fitnoise.kernel.designs import clusters
 from fitnoise.kernel.designs.products import Factor
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.mechanisms.gaussian import product_form as by_axis
@@ -317,7 +317,7 @@ def test_joint_bases_may_have_products_of_rows_that_no_table_asks(rng):
 def test_above_the_limit_of_cells_joint_bases_are_priced_by_a_bound(monkeypatch):
     """Costs evened out between sets are 2 % too high here, and 4 % otherwise."""
     exact = planned(values_by_prefix(3, 4))
-    monkeypatch.setattr(kernel, "MAX_JOINT_CELLS", 60)
+    monkeypatch.setattr(clusters, "MAX_JOINT_CELLS", 60)
     monkeypatch.setattr(joint_bases, "CELLS", 60)
     plan = planned(values_by_prefix(3, 4))
     assert plan.strategy.joint

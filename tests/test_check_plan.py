@@ -16,7 +16,7 @@ import fitnoise as fn
 import zoo
 from designs import cells_over, domain_of, of_products
 from fitnoise.errors import FitnoiseError
-from fitnoise.kernel.designs import products
+from fitnoise.kernel.designs import clusters, products
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.margins import PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
@@ -33,6 +33,7 @@ from fitnoise.mechanisms.documents import (
 from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.request.documents import Spec
+from fitnoise.solving import witnesses
 from fitnoise.solving.witnesses import claimed
 from laws.documents import alterations, places, put
 from laws.plans import planned_quickly
@@ -382,7 +383,10 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             else:
                 grid = cells.Grid(strategy, spec, spec, size)
                 grid.axes, grid.free = axes, [a for a, _ in design.structure.exchangeable]
-                claim = priced.claim and [claim_document(priced.claim), proofs_document(priced.claim)]
+                claim = priced.claim and [
+                    claim_document(priced.claim),
+                    proofs_document(priced.claim, design.structure.names),
+                ]
                 claim = json.loads(json.dumps(claim)) or [None, []]
                 cost = checker.Sectors(strategy, size, grid.axes).cost(grid.unit(unit), *claim)
             assert cost == priced.loss(publication.adjacency).cost_squared, adjacency
@@ -394,17 +398,39 @@ def test_designs_cost_what_the_kernel_says(checker, name):
 @pytest.mark.parametrize("rounds", [40, 1])
 @pytest.mark.parametrize("design", [zoo.DISAGREEING, zoo.CHAINED], ids=["disagreeing", "chained"])
 def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(checker, monkeypatch, design, cells, rounds):
-    """All joint cells, or a bound that is evened out in as many steps; of one cluster it is the largest of all."""
-    for where in (products, importlib.import_module("check_products")):
+    """All joint cells, the claim that as many rounds of the search find, or the sum of maxima."""
+    by_axis = importlib.import_module("check_products")
+    for where in (clusters, by_axis):
         monkeypatch.setattr(where, "MAX_JOINT_CELLS", cells)
-        monkeypatch.setattr(where, "BALANCING_ROUNDS", rounds)
-    design = replace(design)
-    strategy = json.loads(json.dumps(products_document(design)))
-    unit = SimpleNamespace(replaces=False, alone=True, records=2)
-    cost = importlib.import_module("check_products").axis_by_axis(
-        strategy, dict.fromkeys(design.structure.names, 3), unit
-    )
-    assert cost == 4 * design.max_record_cost
+    monkeypatch.setattr(witnesses, "BALANCING_ROUNDS", rounds)
+    unclaimed = replace(design)
+    priced = claimed(unclaimed, zoo.ADJACENCIES["add or remove"])
+    assert (priced.claim is not None) == (cells == 20 and design is zoo.DISAGREEING)
+    strategy, names = json.loads(json.dumps(products_document(unclaimed))), design.structure.names
+    unit, size = SimpleNamespace(replaces=False, alone=True, records=2), dict.fromkeys(names, 3)
+    assert by_axis.axis_by_axis(strategy, size, unit) == 4 * unclaimed.max_record_cost
+    if priced.claim is None:
+        return
+    stated = json.loads(json.dumps([claim_document(priced.claim), proofs_document(priced.claim, names)]))
+    assert by_axis.axis_by_axis(strategy, size, unit, *stated) == 4 * priced.max_record_cost
+    for wrong in (replace(priced.claim, bound=priced.claim.bound - 1), *wrong_claims(priced.claim)):
+        assert not wrong.proves(priced.costs_by_set(), priced.sizes)
+        stated = json.loads(json.dumps([claim_document(wrong), proofs_document(wrong, names)]))
+        with pytest.raises((checker.Wrong, ValueError, IndexError)):
+            by_axis.axis_by_axis(strategy, size, unit, *stated)
+
+
+def wrong_claims(claim):
+    """A claim of any cost, with levels that wrap around in 64 bits, other homes and short lists."""
+    claim = replace(claim, bound=2**100)
+    (row, *rows), *rest = claim.levels
+    for first_row in ((2**63, *row[1:]), (row[0] + 1, *row[1:]), row[:1]):
+        yield replace(claim, levels=((first_row, *rows), *rest))
+    yield replace(claim, levels=tuple(rest))
+    yield replace(claim, homes=(0,) * len(claim.homes))
+    yield replace(claim, homes=claim.homes[::-1])
+    yield replace(claim, homes=claim.homes[1:])
+    yield replace(claim, clusters=claim.clusters[1:])
 
 
 @pytest.mark.parametrize("choices", [1024, 8, 1])

@@ -10,11 +10,12 @@ import pytest
 
 import fitnoise as fn
 from designs import cells_over, domain_of, of_sectors
-from fitnoise.kernel.designs import sectors
+from fitnoise.kernel.designs import sectors, witness
 from fitnoise.kernel.designs.witness import Blocks, Claim, Closed, Multipliers
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.units import Adjacency, DataSource
+from fitnoise.solving import witnesses
 from fitnoise.solving.witnesses import claimed, find_claim
 from refused import refused
 from test_moving_records import moving
@@ -150,6 +151,32 @@ def test_a_claim_that_is_proven_for_one_unit_is_charged_to_no_other_that_it_does
     larger = Adjacency(fn.PrivacyUnit("person", 5, once_per=["o0"]))  # of whom four have a month
     assert CLAIMED.unit_cost(larger) == CLAIMED.unit_cost(MOVING)
     REGIONS.check_claim(MOVING)
+
+
+def test_all_groups_are_proven_within_one_budget(monkeypatch):
+    """A group that would use up the budget takes a larger bound, and the plan keeps its claim."""
+    best = find_claim(TWO_GROUPS, STAYING, 0)
+    spent, problems = witness.Budget(), list(TWO_GROUPS.record_problems(STAYING, 0, best.moving))
+    full = spent.sets, spent.numbers
+    for problem, bound, proof in zip(problems, best.bounds, best.witnesses, strict=True):
+        assert proof.proves(problem, bound, spent)
+    needed = tuple(x - y for x, y in zip(full, (spent.sets, spent.numbers), strict=True))
+    monkeypatch.setattr(witness, "MAX_SETS", needed[0])
+    monkeypatch.setattr(witness, "MAX_NUMBERS", needed[1])
+    assert find_claim(TWO_GROUPS, STAYING, 0) == best
+    monkeypatch.setattr(witness, "MAX_SETS", needed[0] - 1)
+    assert find_claim(TWO_GROUPS, STAYING, 0) is None
+    original = witnesses._bounds
+
+    def looser(places, moving, limit):
+        """Further bounds that need fewer sets, with a proof by closed sets that closes at once."""
+        yield from original(places, moving, limit)
+        yield 10**6, False, [Closed()]
+
+    monkeypatch.setattr(witnesses, "_bounds", looser)
+    claim = find_claim(TWO_GROUPS, STAYING, 0)
+    assert claim.proves(TWO_GROUPS.record_problems(STAYING, 0, claim.moving))
+    assert sorted(claim.bounds)[-1] == 10**6
 
 
 def test_caps_without_places_have_no_problem(monkeypatch):

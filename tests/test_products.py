@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 import zoo
 from dense import strategy_matrix
 from designs import cells_over, of_products, of_sectors
-from fitnoise.kernel.designs import linear, products
+from fitnoise.kernel.designs import clusters, linear, products
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup
 from fitnoise.kernel.units import Neighbours
+from fitnoise.solving import witnesses
+from fitnoise.solving.witnesses import claimed, find_cluster_claim
 from laws.designs import check_design
 from refused import refused
 
@@ -92,60 +94,56 @@ def test_the_price_is_that_of_the_costliest_joint_cell(design):
 
 
 @pytest.mark.no_cover
-@given(random_designs())
-def test_above_the_cell_limit_the_price_is_a_bound(design):
+@given(random_designs(), st.integers(0, 30))
+def test_above_the_cell_limit_the_price_is_a_bound(design, cells):
     """Detects what is added to one cluster and not taken from another, and 64-bit integers that wrap around."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "MAX_JOINT_CELLS", 0)
-        assert largest_column(design) <= design.max_record_cost <= sum(design.group_costs)
+        patch.setattr(clusters, "MAX_JOINT_CELLS", cells)
+        priced, unclaimed = claimed(replace(design), zoo.ADJACENCIES["add or remove"]), replace(design)
+        assert largest_column(design) <= priced.max_record_cost <= unclaimed.max_record_cost <= sum(design.group_costs)
 
 
 def test_what_values_cost_is_evened_out_between_clusters(monkeypatch):
     """Each on its own they would cost a third more."""
+    exact = replace(zoo.DISAGREEING).max_record_cost
+    monkeypatch.setattr(clusters, "MAX_JOINT_CELLS", 80)
     design = replace(zoo.DISAGREEING)
-    exact = design.max_record_cost
-    monkeypatch.setattr(products, "MAX_JOINT_CELLS", 80)
-    bound = replace(design).max_record_cost
+    bound = claimed(design, zoo.ADJACENCIES["add or remove"]).max_record_cost
     assert exact == largest_column(design) <= bound < exact * Fraction(101, 100)
-    monkeypatch.setattr(products, "BALANCING_ROUNDS", 0)
-    assert exact * Fraction(130, 100) < replace(design).max_record_cost <= sum(design.group_costs)
+    monkeypatch.setattr(witnesses, "BALANCING_ROUNDS", 0)
+    assert exact * Fraction(130, 100) < design.max_record_cost <= sum(design.group_costs)
+    assert claimed(design, zoo.ADJACENCIES["add or remove"]).max_record_cost <= design.max_record_cost
 
 
 @pytest.mark.parametrize("bits", [4, 40, 59, 62, 100, 300])
-def test_of_two_clusters_the_bound_is_the_cost_of_the_costliest_cell(bits, monkeypatch):
+def test_of_two_clusters_the_bound_is_the_cost_of_the_costliest_cell(bits):
     """They share one attribute: the bound is rounded up by less than one part in 2⁵⁰, and not at all in 64 bits."""
-    design = of_products(cells_over((2, 3, 2)), [None] * 3, {(0, 1): (1, 1)})
     draw = np.random.default_rng(bits)
     for _ in range(20):
         one, two = ([[int.from_bytes(draw.bytes(40)) >> 320 - bits for _ in range(m)] for _ in range(n)]
                     for n, m in ((2, 3), (3, 2)))  # fmt: skip
         costs = {(0, 1): np.array(one, dtype=object), (1, 2): np.array(two, dtype=object)}
         exact = max(one[i][j] + two[j][k] for i, j, k in itertools.product(range(2), range(3), range(2)))
-        for cells in (12, 11):
-            monkeypatch.setattr(products, "MAX_JOINT_CELLS", cells)
-            bound = design._no_more(costs)
-            assert bound == exact if cells == 12 or bits < 50 else exact <= bound <= exact + (exact >> 50)
-        assert design._no_more({(0, 1): costs[0, 1]}) == max(map(max, one))
+        bound = find_cluster_claim(costs, (2, 3, 2)).bound
+        assert bound == exact if bits < 50 else exact <= bound <= exact + (exact >> 50)
+        assert find_cluster_claim({(0, 1): costs[0, 1]}, (2, 3)).bound >= max(map(max, one))
 
 
 def test_as_many_cells_are_looked_at_as_may_be(monkeypatch):
     """For three clusters in a ring, no averaging gives the cost of the costliest cell."""
-    design = of_products(cells_over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
-    unlike = np.array([[0, 2], [2, 0]], dtype=object)
-    costs = dict.fromkeys(((0, 1), (1, 2), (0, 2)), unlike)
-    for cells, expected in ((8, 4), (7, 6)):
-        monkeypatch.setattr(products, "MAX_JOINT_CELLS", cells)
-        assert design._no_more(costs) == expected
+    rows, sets = [[1, 0], [0, 1]], dict.fromkeys(((0, 1), (1, 2), (0, 2)), (1, [2, 1, 1, 2]))
+    for cells, expected in ((8, Fraction(9, 4)), (7, 3)):
+        monkeypatch.setattr(clusters, "MAX_JOINT_CELLS", cells)
+        design = of_products(cells_over((2, 2, 2)), [rows] * 3, sets)
+        assert claimed(design, zoo.ADJACENCIES["add or remove"]).max_record_cost == expected
 
 
 @pytest.mark.parametrize("part", [(0, 1), (0, 2), (1, 2)])
-def test_what_lies_within_another_set_is_added_to_it(part, monkeypatch):
-    """This holds for any number of enumerated cells: no cell is costly in both."""
-    monkeypatch.setattr(products, "MAX_JOINT_CELLS", 0)
-    design = of_products(cells_over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
+def test_what_lies_within_another_set_is_added_to_it(part):
+    """No cell is costly in both."""
     same = np.array([[2, 0], [0, 2]], dtype=object)
     larger = np.repeat(np.expand_dims(2 - same, 3 - sum(part)), 2, axis=3 - sum(part))
-    assert design._no_more({(0, 1, 2): larger, part: same}) == 2
+    assert find_cluster_claim({(0, 1, 2): larger, part: same}, (2, 2, 2)).bound == 2
 
 
 def test_costs_of_rows_in_64_bits_would_be_too_small():

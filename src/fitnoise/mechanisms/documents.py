@@ -17,6 +17,7 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import CellStructure
+from fitnoise.kernel.designs.clusters import ClusterClaim
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
@@ -100,8 +101,10 @@ def read_sectors(document: Sequence[Mapping[str, Any]], structure: CellStructure
     return Strategy(structure, tuple(groups))
 
 
-def claim_document(claim: Claim) -> dict[str, Any]:
+def claim_document(claim: Claim | ClusterClaim) -> dict[str, Any]:
     """Return the claimed price of the records of a unit, without its proofs."""
+    if isinstance(claim, ClusterClaim):
+        return {"at": str(claim.bound)}
     places = {False: "places", True: "moving"}
     return {
         "cap": claim.cap,
@@ -109,16 +112,29 @@ def claim_document(claim: Claim) -> dict[str, Any]:
     }
 
 
-def proofs_document(claim: Claim) -> list[dict[str, Any]]:
-    """Return the proofs of a claimed price, one for each group."""
+def proofs_document(claim: Claim | ClusterClaim, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the proofs of a claimed price, one for each group of cells, or one for products.
+
+    Args:
+        claim: The claim.
+        names: The attributes of the design.
+    """
+    if isinstance(claim, ClusterClaim):
+        clusters = [[names[a] for a in cluster] for cluster in claim.clusters]
+        levels = {"levels": _as_lists(claim.levels), "shift": claim.shift}
+        return [{"kind": "clusters", "clusters": clusters, "homes": list(claim.homes), **levels}]
     return [{"kind": _PROOFS[type(w)], **{name: _as_lists(x) for name, x in vars(w).items()}} for w in claim.witnesses]
 
 
-def read_claim(document: Any, proofs: Any) -> Claim:
-    """Return the claim that `claim_document` wrote, with its proofs."""
+def read_claim(document: Any, proofs: Any, names: Sequence[str]) -> Claim | ClusterClaim:
+    """Return the claim that `claim_document` wrote, with its proofs; `names` are the attributes of the design."""
+    if "groups" not in document:
+        (proof,) = proofs
+        entries = {name: _as_tuples(x) for name, x in proof.items() if name not in ("kind", "clusters")}
+        clusters = tuple(tuple(map(list(names).index, cluster)) for cluster in proof["clusters"])
+        return ClusterClaim(_bound(document["at"]), clusters, **entries)
     groups = document["groups"]
-    if not all(type(g["at"]) is str and _DECIMAL.fullmatch(g["at"]) for g in groups):
-        raise claim_damaged()
+    bounds = tuple(_bound(g["at"]) for g in groups)
     moving = tuple({"places": False, "moving": True}[g["of"]] for g in groups)
     kinds = {name: kind for kind, name in _PROOFS.items()}
     witnesses = []
@@ -127,7 +143,14 @@ def read_claim(document: Any, proofs: Any) -> Claim:
         kind = kinds[proof["kind"]]
         entries = {name: _as_tuples(x) for name, x in proof.items() if name != "kind"}
         witnesses.append(kind(**entries))
-    return Claim(document["cap"], moving, tuple(int(g["at"]) for g in groups), tuple(witnesses))
+    return Claim(document["cap"], moving, bounds, tuple(witnesses))
+
+
+def _bound(text: Any) -> int:
+    """Return a claimed bound, or raise PlanError unless it is written in decimal digits."""
+    if type(text) is not str or not _DECIMAL.fullmatch(text):
+        raise claim_damaged()
+    return int(text)
 
 
 def claim_damaged() -> PlanError:

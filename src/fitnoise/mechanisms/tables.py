@@ -390,7 +390,7 @@ class TablePart(PlanPart):
                 "bound": stated,
                 **({} if claim is None else {"claim": claim_document(claim)}),
             },
-            **({} if claim is None else {"proofs": proofs_document(claim)}),
+            **({} if claim is None else {"proofs": proofs_document(claim, self.strategy.structure.names)}),
         }
 
     @classmethod
@@ -404,7 +404,7 @@ class TablePart(PlanPart):
         stated, claim = str(document["cost"]["cost_squared"]), document["cost"].get("claim")
         strategy = mechanism.read(document["strategy"], mechanism.cell_structure(publication))
         if claim is not None:
-            strategy = replace(strategy, claim=read_claim(claim, document.get("proofs", [])))
+            strategy = replace(strategy, claim=read_claim(claim, document.get("proofs", []), strategy.structure.names))
             # The kernel proves the claim before any price of the plan is computed with it.
             strategy.check_claim(publication.adjacency)
         part = cls(

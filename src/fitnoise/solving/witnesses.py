@@ -1,20 +1,30 @@
-"""The search for the smallest price of records that keep to a pattern, with the witnesses that prove it.
+"""The search for the smallest price of the records of a unit, with the witnesses that prove it.
 
-The kernel proves a claimed price or refuses it (:mod:`fitnoise.kernel.designs.witness`). This module finds claims. It
-enumerates sets of records where they are few. Otherwise it takes bounds by blocks, Shor's bound, or branch and bound.
+The kernel proves a claimed price or refuses it. This module finds claims.
+
+**Records that keep to a pattern** (:mod:`fitnoise.kernel.designs.witness`). The module enumerates sets of records where
+they are few. Otherwise it takes bounds by blocks, Shor's bound, or branch and bound.
+
+**Products with many joint cells** (:mod:`fitnoise.kernel.designs.clusters`). The clusters are the largest sets. λ
+balances the largest cost of each value between them, one attribute after the other.
 
 **Trust.** This module is untrusted: a mistake here costs accuracy, never privacy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
+import numpy as np
+
+from fitnoise.kernel.arrays import Integers
 from fitnoise.kernel.designs._base import Design
+from fitnoise.kernel.designs.clusters import ClusterClaim, Costs, cluster_costs, varying
+from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
-from fitnoise.kernel.designs.witness import Budget, Claim, Closed, RecordProblem, Witness
+from fitnoise.kernel.designs.witness import MAX_SHIFT, Budget, Claim, Closed, RecordProblem, Witness
 from fitnoise.kernel.units import Adjacency
 from fitnoise.solving.moving_records import max_cost_path
 from fitnoise.solving.record_sets import MAX_SETS, max_cost_set
@@ -23,6 +33,11 @@ from fitnoise.solving.relaxations import bounds
 Bound = tuple[int, bool, list[Witness]]
 """A bound on the records of a group, True if it is on records in cells with values, and witnesses that may prove it."""
 
+BALANCING_ROUNDS = 40
+"""The number of rounds that balance the cost of every value between clusters."""
+
+SMALLER_BITS = 8
+"""The number of bits that λ loses where its integers were too large to be proven."""
 
 D = TypeVar("D", bound=Design)
 
@@ -30,8 +45,11 @@ D = TypeVar("D", bound=Design)
 def claimed(design: D, adjacency: Adjacency) -> D:
     """Return the design with the smallest price that is found and proven for one unit of this adjacency.
 
-    Only strategies of sectors have such claims, and only for records that keep to a pattern.
+    Strategies of sectors have such claims for records that keep to a pattern. Products have them if their joint cells
+    are too many for an exact price.
     """
+    if isinstance(design, ProductStrategy):
+        return cast(D, _with_clusters(design))
     if not isinstance(design, Strategy) or not adjacency.pattern:
         return design
     unclaimed = best = replace(design, claim=None)
@@ -45,6 +63,16 @@ def claimed(design: D, adjacency: Adjacency) -> D:
     return best
 
 
+def _with_clusters(design: ProductStrategy) -> ProductStrategy:
+    """Return the design with a claim if its price is not exact and the claim is smaller."""
+    if design.is_exact:
+        return design
+    costs = design.costs_by_set()
+    claim = find_cluster_claim(costs, design.sizes)
+    is_smaller = claim is not None and claim.bound < sum(int(x.max()) for x in costs.values())
+    return replace(design, claim=claim if is_smaller else None)
+
+
 def find_claim(strategy: Strategy, adjacency: Adjacency, number: int) -> Claim | None:
     """Return the claim for one cap with the smallest bounds that are found and proven.
 
@@ -56,12 +84,23 @@ def find_claim(strategy: Strategy, adjacency: Adjacency, number: int) -> Claim |
     Returns:
         The claim; None if no bound is found or proven for a group.
     """
+    return _find_claim(strategy, adjacency, number, shared=False) or _find_claim(
+        strategy, adjacency, number, shared=True
+    )
+
+
+def _find_claim(strategy: Strategy, adjacency: Adjacency, number: int, *, shared: bool) -> Claim | None:
+    """Return the claim of `find_claim`, proven within one budget for all groups.
+
+    shared: True if a group may take no more than an equal share of what is left; else it may take all of it.
+    """
     count = max(strategy.fixed_groups(adjacency)) + 1
     of_places = strategy.record_problems(adjacency, number, [False] * count)
     of_moving = strategy.record_problems(adjacency, number, [True] * count)
-    entries = []
-    for places, moving in zip(of_places, of_moving, strict=True):
-        entry = None if places is None else _proven(places, moving, MAX_SETS // count)
+    entries, budget = [], Budget()
+    for i, (places, moving) in enumerate(zip(of_places, of_moving, strict=True)):
+        parts = count - i if shared else 1
+        entry = None if places is None else _proven(places, moving, MAX_SETS // count, budget, parts)
         if entry is None:
             return None
         entries.append(entry)
@@ -69,12 +108,70 @@ def find_claim(strategy: Strategy, adjacency: Adjacency, number: int) -> Claim |
     return Claim(number, moves, values, proofs)
 
 
-def _proven(places: RecordProblem, moving: RecordProblem | None, limit: int) -> tuple[bool, int, Witness] | None:
-    """Return the smallest bound of a group that one of its witnesses proves."""
+def find_cluster_claim(costs: Costs, sizes: Sequence[int]) -> ClusterClaim | None:
+    """Return the claim with balanced clusters, or None if it is not proven.
+
+    Args:
+        costs: f_T of every measured set.
+        sizes: The number of values of every attribute.
+    """
+    axes_by_set = {t: varying(t, x) for t, x in costs.items()}
+    larger = {axes[:i] + axes[i + 1 :]: axes for axes in axes_by_set.values() for i in range(len(axes))}
+    homes = {}
+    for t, cluster in axes_by_set.items():
+        while cluster in larger:
+            cluster = larger[cluster]  # noqa: PLW2901
+        homes[t] = cluster
+    clusters = tuple(dict.fromkeys(homes.values()))
+    # Sums of the costs of clusters, and their differences to those of others, stay below 2⁶².
+    shift = max(0, (sum(int(x.max()) for x in costs.values()) * len(clusters)).bit_length() - 61)
+    order = list(dict.fromkeys(a for axes in axes_by_set.values() for a in axes))
+    for further in (0, SMALLER_BITS):
+        if shift + further > MAX_SHIFT:
+            return None
+        members = {c: {t: x for t, x in costs.items() if homes[t] == c} for c in clusters}
+        entries = {c: cluster_costs(inside, c, sizes, shift + further) for c, inside in members.items()}
+        bound, levels = _balanced(entries, order)
+        by_set = tuple(clusters.index(homes[t]) for t in costs)
+        claim = ClusterClaim(bound << shift + further, clusters, by_set, levels, shift + further)
+        if claim.proves(costs, sizes):
+            return claim
+    return None
+
+
+def _balanced(
+    clusters: dict[tuple[int, ...], Integers], order: list[int]
+) -> tuple[int, tuple[tuple[tuple[int, ...], ...], ...]]:
+    """Return the sum of the largest costs of balanced clusters, and λ of every cluster; `clusters` are changed.
+
+    Args:
+        clusters: The cost of every cell of each cluster.
+        order: The attributes, in the order in which a round balances them.
+    """
+    levels = {(c, a): np.zeros(x.shape[i], dtype=np.int64) for c, x in clusters.items() for i, a in enumerate(c)}
+    for a in order * (BALANCING_ROUNDS if len(clusters) > 1 else 0):
+        here = [(c, x, c.index(a)) for c, x in clusters.items() if a in c]
+        tops = [x.max(axis=tuple(i for i in range(x.ndim) if i != axis)) for _, x, axis in here]
+        mean, rest = np.divmod(sum(tops), len(here))
+        for j, ((c, x, axis), top) in enumerate(zip(here, tops, strict=True)):
+            step = mean + (j < rest) - top
+            levels[c, a] += step
+            np.add(x, step.reshape([-1 if i == axis else 1 for i in range(x.ndim)]), out=x)
+    by_cluster = tuple(tuple(tuple(levels[c, a].tolist()) for a in c) for c in clusters)
+    return sum(int(x.max()) for x in clusters.values()), by_cluster
+
+
+def _proven(
+    places: RecordProblem, moving: RecordProblem | None, limit: int, budget: Budget, parts: int
+) -> tuple[bool, int, Witness] | None:
+    """Return the smallest bound of a group that one of its witnesses proves with a part of a budget, and take it."""
     for bound, moves, witnesses in sorted(_bounds(places, moving, limit), key=lambda entry: entry[0]):
         problem = moving if moves else places
         for witness in witnesses:
-            if problem is not None and witness.proves(problem, bound, Budget()):
+            part = Budget()
+            sets, numbers = part.sets, part.numbers = budget.sets // parts, budget.numbers // parts
+            if problem is not None and witness.proves(problem, bound, part):
+                budget.take(sets - part.sets, numbers - part.numbers)
                 return moves, bound, witness
     return None
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, Integers
+from fitnoise.kernel.designs.clusters import ClusterClaim
 from fitnoise.kernel.designs.witness import Claim
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.units import Adjacency
@@ -279,7 +280,7 @@ class Design(abc.ABC):
             PlanError: Nothing is proven for this adjacency, so the cost is infinite.
         """
 
-    claim: Claim | None = None
+    claim: Claim | ClusterClaim | None = None
     """The claimed price of the records of a unit; None for a design without one."""
 
     def check_claim(self, adjacency: Adjacency) -> None:

@@ -12,13 +12,10 @@ joint cells is exact, and needs no array over them. No result of an optimiser en
 
 **A scale for every product of rows.** With several views of several attributes, σ_T may vary with the rows of the
 factors, r = (r_a). A record then moves the answers of T by f_T(i) = Σ_r m_T²/σ_T(r)² Π_{a∈T} H_a(r_a, i_a)². A centring
-has one scale for all rows, as above. A value that is costly in one set may be of low cost in another. Put the sets into
-clusters C that contain them, and take any λ_{C,a} with Σ_C λ_{C,a}(i_a) = 0 for every value. Then
-
-    max_i Σ_T f_T = max_i Σ_C (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}) ≤ Σ_C max (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}).
-
-Up to `MAX_JOINT_CELLS` joint cells there is one cluster, and the result is exact. Beyond that number, clusters are the
-largest sets, λ balances the largest cost of each value between them, and the rounded result is a bound.
+has one scale for all rows, as above. A value that is costly in one set may be of low cost in another. Up to
+`clusters.MAX_JOINT_CELLS` joint cells, or as many as one set has costs, the module finds the costliest cell. Beyond
+that number it takes Σ_T max f_T, or a smaller claim of the plan that is proven
+(:mod:`fitnoise.kernel.designs.clusters`).
 
 **A record that is replaced.** Give column i of H_a one entry more, (G_a − g_a(i))^½, G_a = max g_a, in a row of its
 own. Then all columns have the square G_a, and two of them keep the product they had. No distance becomes smaller, as
@@ -54,6 +51,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.designs import clusters
 from fitnoise.kernel.designs._base import (
     INT64_SAFE_BOUND,
     Answers,
@@ -64,6 +62,7 @@ from fitnoise.kernel.designs._base import (
     measured_twice,
     noise_out_of_range,
 )
+from fitnoise.kernel.designs.clusters import ClusterClaim, cluster_costs, varying
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
 from fitnoise.kernel.designs.query_blocks import (
     INT64_SAFE_LIMIT,
@@ -73,16 +72,11 @@ from fitnoise.kernel.designs.query_blocks import (
     multiply,
     refuse_amounts,
 )
+from fitnoise.kernel.designs.witness import invalid_claim, unproven_price
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MAX_CHOICES = 2**10
 """The largest number of sets D of differing attributes that are examined one by one for replace-one neighbours."""
-
-MAX_JOINT_CELLS = 10_000_000
-"""The largest number of joint cells that are all examined where scales vary within sets: 80 MB."""
-
-BALANCING_ROUNDS = 40
-"""The number of rounds that balance the cost of every value between clusters, beyond `MAX_JOINT_CELLS`."""
 
 
 @final
@@ -209,11 +203,12 @@ class ProductStrategy(GaussianDesign):
         structure: The attributes, all as `exchangeable` ones; no array has their joint cells.
         factors: The factor of each attribute.
         groups: The sets, none twice.
+        claim: The claimed price of one record, with its witness; None without a claim.
 
     **Guarantees**
         * `max_record_cost` is the largest squared column norm of the dense integer strategy divided by σ², exactly.
-          With more than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above. Where
-          scales vary within sets, the first two sentences hold up to `MAX_JOINT_CELLS`; beyond, it is an upper bound.
+          With more than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above. The first
+          two sentences hold if `is_exact`. Else it is an upper bound.
         * `cost_squared` is at least the largest squared distance, in units of the noise, by which one neighbouring pair
           can move the answers. Where neighbours add or remove a record, it is `max_record_cost`. Where they replace
           one, it is at most four times `max_record_cost`.
@@ -222,8 +217,11 @@ class ProductStrategy(GaussianDesign):
     structure: CellStructure
     factors: tuple[Factor, ...]
     groups: tuple[ProductGroup, ...]
+    claim: ClusterClaim | None = None
 
     def __post_init__(self) -> None:
+        if self.claim is not None and type(self.claim) is not ClusterClaim:  # A subclass could prove anything.
+            raise invalid_claim()
         refuse_amounts(self.structure)
         if not self.groups:
             raise PlanError(
@@ -351,55 +349,54 @@ class ProductStrategy(GaussianDesign):
     def max_record_cost(self) -> Fraction:
         """The cost Σ_T m_T²/σ_T² Π max g of a record with the costliest value of every attribute.
 
-        Where scales vary within sets, it is the bound in the head of this module.
+        Where scales vary within sets, it is the costliest joint cell, or the bound in the head of this module.
         """
-        if not self.joint:
-            return sum(self.group_costs, Fraction(0))
-        unit, groups = self._weighed
-        return Fraction(self._no_more({t: self._by_cell(t, x) for sets in groups for t, x in sets.items()}), unit)
+        if self.is_exact:
+            return self._costliest_cell() if self.joint else sum(self.group_costs, Fraction(0))
+        each = sum(self.group_costs, Fraction(0))
+        return each if self._claimed is None else min(each, self._claimed)
 
-    def _no_more(self, costs: Mapping[tuple[int, ...], Exact]) -> int:
-        """Return the largest Σ_T f_T; with several clusters, a bound on it."""
-        varying = {axes: tuple(a for a, n in zip(axes, x.shape, strict=True) if n > 1) for axes, x in costs.items()}
-        all_axes = tuple(sorted({a for axes in varying.values() for a in axes}))
-        if math.prod(self.sizes[a] for a in all_axes) <= MAX_JOINT_CELLS:
-            # One cluster: its maximum is that of all cells.
-            larger = dict.fromkeys(set(varying.values()) - {all_axes}, all_axes)
-        else:
-            # The clusters are the largest sets. A sum of their maxima is a bound.
-            larger = {axes[:i] + axes[i + 1 :]: axes for axes in varying.values() for i in range(len(axes))}
-        clusters: dict[tuple[int, ...], NDArray[np.int64]] = {}
-        homes = {}
-        for axes, cluster in varying.items():
-            while cluster in larger:
-                cluster = larger[cluster]  # noqa: PLW2901
-            homes[axes] = cluster
-            clusters[cluster] = np.zeros([self.sizes[a] for a in cluster], dtype=np.int64)
-        # Sums of the costs of clusters, and their differences to those of others, stay below 2⁶²: no 64-bit integer
-        # wraps around.
-        max_costs = [int(x.max()) for x in costs.values()]
-        shift = max(0, (sum(max_costs) * len(clusters)).bit_length() - 61)
-        for axes, x in costs.items():
-            # Rounded up, so that the sum stays an upper bound.
-            rounded = np.asarray(-(-x >> shift)).astype(np.int64)
-            clusters[homes[axes]] += rounded.reshape([self.sizes[a] if a in varying[axes] else 1 for a in homes[axes]])
-        listed = [a for axes in varying.values() for a in axes]
-        # λ moves the cost of each value between the clusters, and leaves its sum over them as it is.
-        for a in list(dict.fromkeys(listed)) * (BALANCING_ROUNDS if len(clusters) > 1 else 0):
-            here = [(x, cluster.index(a)) for cluster, x in clusters.items() if a in cluster]
-            tops = [x.max(axis=tuple(i for i in range(x.ndim) if i != axis)) for x, axis in here]
-            mean, rest = np.divmod(sum(tops), len(here))
-            for j, ((x, axis), top) in enumerate(zip(here, tops, strict=True)):
-                np.add(x, (mean + (j < rest) - top).reshape([-1 if i == axis else 1 for i in range(x.ndim)]), out=x)
-        if len(clusters) > 1:
-            # The rounded maxima are a bound, and so is the sum of every set's own maximum.
-            return min(sum(max_costs), sum(int(x.max()) for x in clusters.values()) << shift)
-        (rounded,) = clusters.values()
+    @cached_property
+    def is_exact(self) -> bool:
+        """True if the price of one record is the cost of the costliest joint cell: no claim can be smaller."""
+        if not self.joint:
+            return True
+        sets = [t for g in self.groups for t in g.attributes.tolist()]
+        # A centring costs the same for every value.
+        shapes: list[dict[int, int]] = [{a: self.sizes[a] for a in t if self.factors[a].rows is not None} for t in sets]
+        cells = math.prod({a: n for shape in shapes for a, n in shape.items()}.values())
+        # An array of as many cells as one set has costs takes less memory than the costs.
+        return cells <= max(clusters.MAX_JOINT_CELLS, *(math.prod(shape.values()) for shape in shapes))
+
+    def costs_by_set(self) -> dict[tuple[int, ...], Exact]:
+        """Return f_T of every set in the unit of the design, in the order of the sets."""
+        return {t: self._by_cell(t, x) for sets in self._weighed[1] for t, x in sets.items()}
+
+    @cached_property
+    def _claimed(self) -> Fraction | None:
+        """The claimed price of one record, or None unless it is proven."""
+        if self.claim is None or not self.joint or not self.claim.proves(self.costs_by_set(), self.sizes):
+            return None
+        return Fraction(self.claim.bound, self._weighed[0])
+
+    def check_claim(self, adjacency: Adjacency) -> None:
+        """Raise PlanError unless the claim is proven; a claim on one record holds for every adjacency."""
+        del adjacency
+        if self.claim is not None and self._claimed is None:
+            raise unproven_price()
+
+    def _costliest_cell(self) -> Fraction:
+        """Return the largest Σ_T f_T of all joint cells."""
+        costs = self.costs_by_set()
+        axes = tuple(sorted({a for t, x in costs.items() for a in varying(t, x)}))
+        # Sums stay below 2⁶²: no 64-bit integer wraps around.
+        shift = max(0, sum(int(x.max()) for x in costs.values()).bit_length() - 61)
+        rounded = cluster_costs(costs, axes, self.sizes, shift)
         # Each of the costs was rounded up by less than 1, so a cell further below the maximum cannot be costliest.
-        best = dict(zip(all_axes, np.nonzero(np.atleast_1d(rounded > rounded.max() - len(costs))), strict=False))
+        best = dict(zip(axes, np.nonzero(np.atleast_1d(rounded > rounded.max() - len(costs))), strict=False))
         # The costliest of these cells is found with the exact costs.
-        cells = [x[tuple(best[a] if a in varying[axes] else 0 for a in axes)] for axes, x in costs.items()]
-        return int(np.max(sum(cells)))
+        cells = [x[tuple(best[a] if n > 1 else 0 for a, n in zip(t, x.shape, strict=True))] for t, x in costs.items()]
+        return Fraction(int(np.max(sum(cells))), self._weighed[0])
 
     def profile(self) -> tuple[Fraction, ...]:
         """Return one number, the cost of the costliest joint cell."""
@@ -486,7 +483,7 @@ class ProductStrategy(GaussianDesign):
 
     def scaled_by(self, parts: int) -> ProductStrategy:
         """Return the strategy with `parts` times the noise: squared distances are convex, as in `sectors`."""
-        return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
+        return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups), claim=None)
 
     def margins(self) -> set[Margin]:
         """Return the sets of attributes that are measured."""

@@ -54,7 +54,7 @@ from fitnoise.kernel.designs.query_blocks import (
     multiply,
     split,
 )
-from fitnoise.kernel.designs.witness import MAX_NODES, Claim, RecordProblem, invalid_claim
+from fitnoise.kernel.designs.witness import MAX_NODES, Claim, RecordProblem, invalid_claim, unproven_price
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 ENTRIES_PER_BATCH = 2**20
@@ -458,13 +458,7 @@ class Strategy(GaussianDesign):
     def check_claim(self, adjacency: Adjacency) -> None:
         """Raise PlanError unless the witnesses prove the claim for this adjacency."""
         if self.claim is not None and self._claimed(adjacency) is None:
-            raise PlanError(
-                "price-not-proven",
-                "The plan claims a price for the records of a unit that its proofs do not prove.",
-                "",
-                "Use the plan as fitnoise wrote it, or plan again.",
-                "Nothing was measured.",
-            )
+            raise unproven_price()
 
     def _caps(self, adjacency: Adjacency) -> list[_Cap | None]:
         """Return the caps of the pattern along the axes; None for one that gives no bound."""

@@ -498,7 +498,18 @@ def invalid_claim() -> PlanError:
     return PlanError(
         "claim-invalid",
         "The price that the plan claims for the records of a unit has another form than a check takes.",
-        "It has one whole number of at least 0 and one proof for each group of cells.",
+        "It has one whole number of at least 0 and one proof for each group of cells. A product has one of each.",
+        "Use the plan as fitnoise wrote it, or plan again.",
+        "Nothing was measured.",
+    )
+
+
+def unproven_price() -> PlanError:
+    """Return the error for a claim that its proofs do not prove."""
+    return PlanError(
+        "price-not-proven",
+        "The plan claims a price for the records of a unit that its proofs do not prove.",
+        "",
         "Use the plan as fitnoise wrote it, or plan again.",
         "Nothing was measured.",
     )

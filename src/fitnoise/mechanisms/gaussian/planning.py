@@ -607,6 +607,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
     if joint is not None:
         with contextlib.suppress(PlanError, SingularStrategy):
             strategy = _in_integers(publication, product_problem, decomposition, joint)
+            strategy = claimed(strategy, publication.adjacency)
             in_form = status_message("report.status.product_bases")
             other = TablePart(PRODUCTS, publication, strategy, evidence, (in_form, *outcome))
             part = min(part, other, key=lambda x: x.objective_value * x.relaxation)
