@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ import pytest
 
 from fitnoise.errors import LedgerError
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.ledger.sqlite import SqliteStore
 from fitnoise.kernel.ledger.store import Row
+from fitnoise.kernel.losses import Loss
 from laws.stores import (
     KINDS,
+    SURVEY,
     LinesStore,
     StoreKind,
     charge,
@@ -25,6 +29,7 @@ from laws.stores import (
     check_replaced,
     check_rows,
     check_store,
+    row,
 )
 from refused import refused
 
@@ -131,6 +136,52 @@ def test_a_store_that_is_no_ledger_stays_open_for_its_caller(tmp_path: Path) -> 
         with refused("ledger.entry-missing"):
             Ledger.from_store(store)
         assert [row[0] for row in store.rows()] == [2]
+
+
+def test_a_ledger_that_does_not_open_closes_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        charge(ledger)
+        charge(ledger)
+    closed, real = list[SqliteStore](), SqliteStore.close
+
+    def close(self: SqliteStore) -> None:
+        closed.append(self)
+        real(self)
+
+    monkeypatch.setattr(SqliteStore, "close", close)
+    monkeypatch.setattr(SqliteStore, "rows", lambda self: iter([row(2)]))
+    with refused("ledger.entry-missing"):
+        Ledger(tmp_path / "ledger.db")
+    assert len(closed) == 1
+
+
+def test_only_operations_that_write_exclude_other_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes, real = list[bool](), LinesStore.transaction
+
+    def transaction(self: LinesStore, *, write: bool) -> AbstractContextManager[None]:
+        modes.append(write)
+        return real(self, write=write)
+
+    monkeypatch.setattr(LinesStore, "transaction", transaction)
+    with Ledger.from_store(LinesStore(tmp_path / "lines")) as ledger:
+        loss = Loss.concentrated(Fraction(1, 8))
+        entry = charge(ledger)
+        ledger.admit(SURVEY, loss, {})
+        ledger.set_cap(SURVEY, Fraction(1))
+        ledger.answer(entry, "a" * 64)
+        assert modes == [False, True, True, True, True]
+        modes.clear()
+        ledger.quote(SURVEY, loss)
+        ledger.balance(SURVEY)
+        ledger.answered(entry)
+        ledger.charges(SURVEY, "")
+        ledger.series(SURVEY, "")
+        ledger.accounts()
+        ledger.entries()
+        ledger.groups(SURVEY)
+        ledger.head()
+        ledger.verify()
+    assert modes == [False] * 10
 
 
 def test_a_ledger_on_lines_has_the_entries_of_one_in_sqlite(tmp_path: Path, standing_still: None) -> None:
