@@ -31,7 +31,9 @@ from fitnoise.solving.record_sets import MAX_SETS, max_cost_set
 from fitnoise.solving.relaxations import bounds
 
 Bound = tuple[int, bool, list[Witness]]
-"""A bound on the records of a group, True if it is on records in cells with values, and witnesses that may prove it."""
+"""A bound on the records of a group, True if it is on records in cells with values, and witnesses that may prove it.
+
+A group is the cells that agree in what the records of one unit have in common."""
 
 BALANCING_ROUNDS = 40
 """The number of rounds that balance the cost of every value between clusters."""
@@ -164,7 +166,13 @@ def _balanced(
 def _proven(
     places: RecordProblem, moving: RecordProblem | None, limit: int, budget: Budget, parts: int
 ) -> tuple[bool, int, Witness] | None:
-    """Return the smallest bound of a group that one of its witnesses proves with a part of a budget, and take it."""
+    """Return the smallest bound of a group that one of its witnesses proves with a part of a budget, and take it.
+
+    The result is True if the bound is on records in cells with values, the bound, and the witness. None if no bound is
+    proven.
+
+    parts: The number by which what is left of the budget is divided.
+    """
     for bound, moves, witnesses in sorted(_bounds(places, moving, limit), key=lambda entry: entry[0]):
         problem = moving if moves else places
         for witness in witnesses:
@@ -194,6 +202,7 @@ def _bounds(places: RecordProblem, moving: RecordProblem | None, limit: int) -> 
             return
         above = results[0][0]
         yield from ((bound, False, [witness]) for bound, witness in results)
+    # Without values, and with one cell a place, this is the problem of the places again.
     if moving is not None and (moving.sizes or moving.places[-1] + 1 < len(moving.places)):
         path = max_cost_path(
             moving.joint_costs, moving.compatible, moving.costs, moving.places, moving.sizes, max_size, above
