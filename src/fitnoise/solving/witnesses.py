@@ -86,6 +86,7 @@ def find_claim(strategy: Strategy, adjacency: Adjacency, number: int) -> Claim |
     Returns:
         The claim; None if no bound is found or proven for a group.
     """
+    # Without shares, the first groups may use up the budget. Shares leave some for every group.
     return _find_claim(strategy, adjacency, number, shared=False) or _find_claim(
         strategy, adjacency, number, shared=True
     )
@@ -120,6 +121,7 @@ def find_cluster_claim(costs: Costs, sizes: Sequence[int]) -> ClusterClaim | Non
     axes_by_set = {t: varying(t, x) for t, x in costs.items()}
     larger = {axes[:i] + axes[i + 1 :]: axes for axes in axes_by_set.values() for i in range(len(axes))}
     homes = {}
+    # A set goes on to a set with one attribute more, as long as there is one.
     for t, cluster in axes_by_set.items():
         while cluster in larger:
             cluster = larger[cluster]  # noqa: PLW2901
@@ -128,6 +130,7 @@ def find_cluster_claim(costs: Costs, sizes: Sequence[int]) -> ClusterClaim | Non
     # Sums of the costs of clusters, and their differences to those of others, stay below 2⁶².
     shift = max(0, (sum(int(x.max()) for x in costs.values()) * len(clusters)).bit_length() - 61)
     order = list(dict.fromkeys(a for axes in axes_by_set.values() for a in axes))
+    # λ grows in each round and may leave the range of the kernel. Then costs of fewer bits are balanced.
     for further in (0, SMALLER_BITS):
         if shift + further > MAX_SHIFT:
             return None
@@ -156,6 +159,7 @@ def _balanced(
         tops = [x.max(axis=tuple(i for i in range(x.ndim) if i != axis)) for _, x, axis in here]
         mean, rest = np.divmod(sum(tops), len(here))
         for j, ((c, x, axis), top) in enumerate(zip(here, tops, strict=True)):
+            # The first clusters take the remainder, so the steps of a value add up to 0.
             step = mean + (j < rest) - top
             levels[c, a] += step
             np.add(x, step.reshape([-1 if i == axis else 1 for i in range(x.ndim)]), out=x)
@@ -176,6 +180,7 @@ def _proven(
     for bound, moves, witnesses in sorted(_bounds(places, moving, limit), key=lambda entry: entry[0]):
         problem = moving if moves else places
         for witness in witnesses:
+            # A try that fails takes nothing: the kernel checks only the witnesses of the claim.
             part = Budget()
             sets, numbers = part.sets, part.numbers = budget.sets // parts, budget.numbers // parts
             if problem is not None and witness.proves(problem, bound, part):

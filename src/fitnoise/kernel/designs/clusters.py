@@ -18,9 +18,8 @@ any s ≥ 0 and every joint cell i,
 Each term of the outer sum depends on the values of C alone. So it is at most its largest over the cells of C. The check
 adds these maxima up and compares the sum, times 2^s, with b.
 
-**Integers.** λ are Python integers with |λ| < 2⁶¹/(number of C), and their sums are taken in Python. The cells of a
-cluster are added up in 64 bits. Before any array is made, the check looks at the largest possible entry. It is
-Σ max ⌈f_T/2^s⌉ + Σ max |λ| of the cluster, and must be below 2⁶³. So no integer wraps around.
+**Integers.** λ are Python integers with |λ| < 2⁶¹/(number of C). The cells of a cluster are added up in 64 bits, if
+none of their sums can reach 2⁶³.
 
 **Trust.** A check that accepts a false claim lets a plan charge less than a record costs. The limits below bound the
 memory and the time that any claim takes. A claim beyond a limit is not proven.
@@ -95,12 +94,14 @@ class ClusterClaim:
         total = 0
         for cluster, levels, inside in zip(self.clusters, self.levels, members, strict=True):
             tops = [-(-int(x.max()) >> self.shift) for x in inside.values()]
+            # No entry and no partial sum is further from 0, so no 64-bit integer wraps around.
             if sum(tops) + sum(max(map(abs, row)) for row in levels) >= INT64_RANGE:
                 return False
             added = cluster_costs(inside, cluster, sizes, self.shift)
             for axis, row in enumerate(levels):
                 added += np.array(row, dtype=np.int64).reshape([-1 if i == axis else 1 for i in range(added.ndim)])
             total += int(added.max())
+        # The total is scaled up. To scale the claim down would round it.
         return total << self.shift <= self.bound
 
     def _has_clusters(self, costs: Costs, sizes: Sequence[int]) -> bool:
@@ -120,6 +121,7 @@ class ClusterClaim:
         if len(self.homes) != len(costs) or set(self.homes) != set(range(len(self.clusters))):
             return False
         pairs = zip(costs.items(), self.homes, strict=True)
+        # A cluster that lacks one of them has a single cell for values of different costs.
         return all(set(varying(axes, x)) <= set(self.clusters[home]) for (axes, x), home in pairs)
 
     def _has_levels(self, sizes: Sequence[int]) -> bool:
@@ -133,6 +135,7 @@ class ClusterClaim:
             for a, row in zip(cluster, levels, strict=True):
                 if any(abs(v) * len(self.clusters) >= MAX_LEVEL for v in row):
                     return False
+                # Sums in 64 bits would wrap around: −2⁶³ twice would be 0.
                 sums[a] = [x + v for x, v in zip(sums[a], row, strict=True)]
         return not any(map(any, sums))
 
@@ -157,10 +160,9 @@ def cluster_costs(costs: Costs, cluster: Sequence[int], sizes: Sequence[int], sh
 
 
 def _are_integers(value: Any, depth: int) -> bool:
-    """Return True for tuples in tuples, to this depth, of Python integers.
-
-    A float would lose digits, and a list could change after the check.
-    """
+    """Return True for tuples in tuples, to this depth, of Python integers."""
     if depth == 0:
+        # A float would lose digits.
         return type(value) is int
+    # A list could change after the check.
     return type(value) is tuple and all(_are_integers(v, depth - 1) for v in value)

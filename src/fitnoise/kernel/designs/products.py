@@ -116,6 +116,7 @@ class Factor:
     def max_column_norm(self, n: int) -> int:
         """Return max_i ‖column i‖² in Python's integers: 64 bits would not hold it."""
         if self.rows is None:
+            # One entry is n − 1 and n − 1 entries are −1: (n − 1)² + (n − 1). The row (1, −1) has entries ±1.
             return 1 if n == 2 else n * (n - 1)
         return int((self.rows.astype(object) ** 2).sum(axis=0).max())
 
@@ -131,6 +132,7 @@ class Factor:
     def nearest(self, n: int) -> int:
         """Return the least ⟨column i, column j⟩ of two values; with one value, its square."""
         if self.rows is None:
+            # (n I − J)² = n² I − n J. The row (1, −1) gives −1, and one value has the square 0.
             return {1: 0, 2: -1}.get(n, -n)
         products = exact_matmul(self.rows.T, self.rows)
         # κ is over pairs of two values, so no column may count with itself.
@@ -336,6 +338,7 @@ class ProductStrategy(GaussianDesign):
     def _max_cost(self, attributes: Sequence[int], precisions: Exact) -> int:
         """Return the largest f_T; where scales do not vary, it is that of the costliest value of every attribute."""
         if precisions.size == 1:
+            # f_T is a product of one factor for each attribute, so no array is needed.
             return int(precisions.item() * math.prod(self._max_column_norms[a] for a in attributes))
         return int(self._by_cell(attributes, precisions).max())
 
@@ -354,6 +357,7 @@ class ProductStrategy(GaussianDesign):
         if self.is_exact:
             return self._costliest_cell() if self.joint else sum(self.group_costs, Fraction(0))
         each = sum(self.group_costs, Fraction(0))
+        # A claim may be proven and still be above the sum of maxima.
         return each if self._claimed is None else min(each, self._claimed)
 
     @cached_property
@@ -423,6 +427,7 @@ class ProductStrategy(GaussianDesign):
         by_factor: dict[tuple[int, bytes], list[int]] = {}
         for a in used:
             rows = self.factors[a].rows
+            # The size is the number of columns, so equal bytes are equal matrices.
             by_factor.setdefault((self.sizes[a], b"" if rows is None else rows.tobytes()), []).append(a)
         worst = self._sum_of_maxima(weights, nearest)
         for kinds in ([[a] for a in used], list(by_factor.values())):
@@ -479,10 +484,12 @@ class ProductStrategy(GaussianDesign):
     def without_cache(self, adjacency: Adjacency) -> ProductStrategy:
         """Return these integers without cached results."""
         del adjacency
+        # Factors and groups are made again: they check and copy their arrays.
         return replace(self, factors=tuple(map(replace, self.factors)), groups=tuple(map(replace, self.groups)))
 
     def scaled_by(self, parts: int) -> ProductStrategy:
         """Return the strategy with `parts` times the noise: squared distances are convex, as in `sectors`."""
+        # The unit of a claim depends on the scales.
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups), claim=None)
 
     def margins(self) -> set[Margin]:
@@ -500,6 +507,7 @@ class ProductStrategy(GaussianDesign):
         sets = list(zip(group.multiples.tolist(), group.attributes.tolist(), strict=True))
         max_entry = max((m * math.prod(largest[a] for a in axes) for m, axes in sets), default=1)
         dtype: np.dtype[Any] = np.dtype(object) if records * max_entry >= INT64_SAFE_BOUND else np.dtype(np.int64)
+        # A group without sets has no answers, and NumPy does not concatenate an empty list.
         out: list[Exact] = [np.zeros(0, dtype=dtype)]
         for (m, axes), margin in zip(sets, attribute_names(self.structure, group.attributes, ()), strict=True):
             values = np.asarray(counts[margin]).astype(dtype).reshape([self.sizes[a] for a in axes])

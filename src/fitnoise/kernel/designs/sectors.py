@@ -246,6 +246,7 @@ class StrategyGroup:
         step = max(1, ENTRIES_PER_BATCH // (k * n))
         for i in range(0, len(self), step):
             r = exact_matmul(self.mixing[i : i + step].reshape(-1, k), columns).reshape(-1, k, n)
+            # Below the limit, 64 bits hold the sum of k squares.
             exact = r if largest_entry(r) ** 2 * k < INT64_SAFE_LIMIT and r.dtype != object else r.astype(object)
             squares.append((exact * exact).sum(axis=1))
             largest.append(np.maximum(r.max(axis=(1, 2)), -r.min(axis=(1, 2))).tolist())
@@ -269,6 +270,7 @@ class StrategyGroup:
     @cached_property
     def weights(self) -> Exact:
         """The exact Π h_a of every sector, (K,): h_a = n_a (n_a − 1), or 1 for n_a = 2."""
+        # Π n_a² bounds all partial products. Below 2⁶⁰ in floats, it is below 2⁶² in integers.
         small = float((self.sizes.astype(np.float64) ** 2).prod(axis=1).max()) < 2.0**60
         n = self.sizes if small else self.sizes.astype(object)
         return np.asarray(np.where(n == 2, 1, n * (n - 1)).prod(axis=1))
@@ -489,6 +491,7 @@ class Strategy(GaussianDesign):
             yield tuple(Fraction(x, partners.unit) for x in prices)
             if self.cells * records <= MAX_PRODUCTS:
                 yield (Fraction(self._different(cap, costs, others, records), partners.unit),) * self.cells
+            # By identity: the pattern may have two equal caps, and the claim is for one of them.
             if claimed is not None and self.claim is not None and cap is all_caps[self.claim.cap]:
                 yield claimed
 
@@ -498,6 +501,7 @@ class Strategy(GaussianDesign):
         if claim is None or self._is_large or claim.cap >= len(caps):
             return None
         groups = self.fixed_groups(adjacency)
+        # A bound of its own for each group: with fewer, cells would have none.
         if len(claim.bounds) != max(groups) + 1:
             return None
         problems = self.record_problems(adjacency, claim.cap, claim.moving, partners)
@@ -686,6 +690,7 @@ class Strategy(GaussianDesign):
                 best.append(worst[differ if one is None else everywhere].max())
             return Fraction(int(max(best)), unit)
         for same in (x for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
+            # Records that differ in an exchangeable attribute may lie in one structured cell.
             pairs = differ if set(exchangeable) <= set(same) else everywhere
             if pairs.any():
                 x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(differ.shape, dtype=object))
@@ -753,6 +758,7 @@ class Strategy(GaussianDesign):
 
         vᵀXv is convex in v, and v, in records, is a mean of unit vectors and of 0.
         """
+        # The unit of a claim depends on the scales.
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups), claim=None)
 
     @cached_property
@@ -840,6 +846,7 @@ def _max_set_cost(record_cost: _Cost, partners: Iterable[tuple[_Cost, int]], max
     best, m, total = record_cost, 1, record_cost
     for value, there in sorted(partners, reverse=True):
         n = min(there, max_size - m)
+        # With k more partners the value is (m + k) (total + k value), a parabola with this top.
         top = n if value >= 0 else min(max(0, -(total + m * value) // (2 * value)), n)
         best = max(best, *((m + k) * (total + k * value) for k in {top, min(top + 1, n)}))
         m, total = m + n, total + n * value
@@ -852,5 +859,6 @@ def _summed(rows: Exact, which: NDArray[np.intp], count: int) -> Exact:
     starts = np.searchsorted(which[order], np.arange(count))
     if rows.dtype == object:
         return np.asarray(np.add.reduceat(rows[order], starts, axis=0))
+    # Both halves of an integer have 31 bits, so 64 bits hold their sums.
     high, low = (np.add.reduceat(half[order], starts, axis=0) for half in (rows >> 31, rows & (2**31 - 1)))
     return np.asarray(high.astype(object) * 2**31 + low)

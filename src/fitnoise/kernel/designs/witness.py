@@ -39,8 +39,7 @@ itself. The cost depends on values only through agreement, by the form of `Recor
 of those that no record of C has, only the first is tried.
 
 **Rounding.** All coefficients of X in v(T) are 1 and b is an integer. So v(T) ≤ b follows for X from the same statement
-for ⌈X/2^s⌉ and ⌊b/2^s⌋. The closed sets are found in 40 bits, and sets within rounding of the claim are added up
-exactly.
+for ⌈X/2^s⌉ and ⌊b/2^s⌋.
 
 **Trust.** A check that accepts a false claim lets a plan charge less than its records cost. The limits below bound the
 memory and the time that any claim takes, before arrays are made. A claim beyond a limit is not proven.
@@ -260,6 +259,7 @@ class Multipliers(Witness):
         form[1:, 1:] -= _rounded_up(problem.relaxed, self.shift)
         form[0, 1:] = form[1:, 0] = [free - 2 * v for v in y[1:]]
         root = np.array([[*row, *[0] * (n + 1 - len(row))] for row in self.root], dtype=object)
+        # Entries of z are 0 or 1, so zᵀRz ≥ −Σ |R| for R = N − LLᵀ.
         proven = sum(y) + free * (2 * min(problem.max_size, n) - n) + int(abs(form - root @ root.T).sum())
         return _scaled_back(proven, self.shift) <= bound
 
@@ -293,6 +293,7 @@ class Blocks(Witness):
         for b, level in enumerate(self.levels):
             here = slice(b * length, (b + 1) * length)
             rest[here, here] -= level
+        # Which other nodes T has is not known, so their entries count only if they are above 0.
         costs = np.where(np.eye(n, dtype=bool), rest, np.maximum(rest, 0)).sum(axis=1).reshape(-1, length)
         best = {0: 0}
         for level, block in zip(self.levels, costs.tolist(), strict=True):
@@ -373,16 +374,21 @@ class _ClosedSets:
         Closed sets get no further node. Every longer set is looked at before the first batch.
         """
         limits = opened.costs + self._max_gain(opened.gains, self.partner_sums[opened.begin, :, k - 1], opened.begin, k)
+        # Limits are rounded up, so a set that is closed here is closed exactly.
         alive = limits > self.top
+        # Each of at most g² entries is rounded up by less than 1. Limits closer to the claim are computed exactly.
         for i in np.flatnonzero(alive & (limits <= self.top + self.max_size**2)).tolist():
             self.budget.take(len(self.starts), len(self.starts) * len(self.x) * self.cost_length)
             alive[i] = self._exact_limit(opened.sets[i], int(opened.begin[i]), k) > self.bound
         opened = opened.select(alive)
+        # Values may be renamed: of those that no record of the set has, only the first is tried.
         unused = (opened.used[:, None] >= self.values).all(axis=2)
+        # Gains of compatible nodes are sums of few integers of 40 bits, far above the limit.
         free = self.later[opened.begin][:, self.places] & (opened.gains > FORBIDDEN >> 1) & unused
         parents, nodes = np.nonzero(free)
         self.budget.take(len(parents), len(parents) * len(self.x))
         costs = opened.costs[parents] + opened.gains[parents, nodes]
+        # Rounding alone may lift a cost above the claim, so these sets are added up exactly.
         for i in np.flatnonzero(costs > self.top).tolist():
             chosen = [*opened.sets[parents[i]].tolist(), int(nodes[i])]
             self.budget.take(len(chosen), len(chosen) ** 2 * self.cost_length)
@@ -458,6 +464,7 @@ class Claim:
         Args:
             problems: The problem of each group, in order; None for a group without one.
         """
+        # One budget for all groups: a plan may have many.
         budget = Budget()
         pairs = zip(problems, self.bounds, self.witnesses, strict=True)
         return all(p is not None and proof.proves(p, bound, budget) for p, bound, proof in pairs)
