@@ -60,11 +60,11 @@ class ClusterClaim:
         bound: b, at least 0, in the unit of the design.
         clusters: The positions of the attributes of every cluster, increasing.
         homes: For each measured set, in the order of the design, the index of its home.
-        levels: λ, for each cluster, each of its attributes and each value.
+        levels: λ, one integer for each cluster, each of its attributes and each value of the attribute.
         shift: s, at least 0.
 
     Raises:
-        PlanError: A field has another type.
+        PlanError: A field has another type, the bound is below 0, or the shift is not from 0 to `MAX_SHIFT`.
     """
 
     bound: int

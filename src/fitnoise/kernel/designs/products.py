@@ -1,9 +1,9 @@
 """Define products: strategies that measure axis by axis, for any number of joint cells, and their price. Trust kernel.
 
 A set T of attributes measures m_T (⊗_{a∈T} H_a ⊗_{a∉T} 1ᵀ) x with independent discrete Gaussian noise of scale σ_T on
-every entry. m_T and H_a are integers. H_a is the same in every T. It is any matrix of the attribute's values, or its
-centring n_a I − J (the row (1, −1) for n_a = 2). So the answers before noise are integers, and one record whose values
-are i_a moves them by
+every entry. x has the counts of all joint cells. m_T and H_a are integers. H_a is the same in every T. It is any
+matrix of the attribute's values, or its centring n_a I − J (the row (1, −1) for n_a = 2). So the answers before noise
+are integers, and one record whose values are i_a moves them by
 
     Σ_T m_T²/σ_T² Π_{a∈T} g_a(i_a) ≤ Δ² = Σ_T m_T²/σ_T² Π_{a∈T} max_i g_a(i),     g_a(i) = ‖column i of H_a‖².
 
@@ -85,7 +85,10 @@ class Factor:
     """The queries on one attribute.
 
     Attributes:
-        rows: H_a, 64-bit integers, (r_a, n_a); None for the centring of the attribute.
+        rows: H_a, 64-bit integers below 2⁶² in size, (r_a, n_a); None for the centring of the attribute.
+
+    Raises:
+        PlanError: The rows are not such a matrix, or it has no entry.
     """
 
     rows: NDArray[np.int64] | None
@@ -140,7 +143,7 @@ class Factor:
         return int(products.min())
 
     def apply(self, counts: Exact, axis: int) -> Exact:
-        """Return H applied along one axis, in the ring of the counts."""
+        """Return H_a applied along one axis, which then has an entry for each row of H_a, in the ring of the counts."""
         if self.rows is None:
             return centre(counts, axis)
         x = np.moveaxis(counts, axis, 0)
@@ -158,6 +161,10 @@ class ProductGroup:
         multiples: m_T, 64-bit integers from 1, (K,).
         scales: σ_T > 0, floats, (K,). Or for every set one scale for each product of rows of its factors, in C order. A
             centring has one scale for all of its rows.
+
+    Raises:
+        PlanError: A field has another type or shape. A multiple is below 1, or 2⁶² or more. Attributes are not
+            increasing. Or the exact sampler cannot draw a scale.
     """
 
     attributes: NDArray[np.intp]
@@ -204,8 +211,12 @@ class ProductStrategy(GaussianDesign):
     Attributes:
         structure: The attributes, all as `exchangeable` ones; no array has their joint cells.
         factors: The factor of each attribute.
-        groups: The sets, none twice.
+        groups: The sets, at least one group, no set twice.
         claim: The claimed price of one record, with its witness; None without a claim.
+
+    Raises:
+        PlanError: There is an amount or a structured attribute, nothing is measured, a field does not fit the others,
+            or the claim has another class.
 
     **Guarantees**
         * `max_record_cost` is the largest squared column norm of the dense integer strategy divided by σ², exactly.
@@ -290,7 +301,11 @@ class ProductStrategy(GaussianDesign):
         return any(len(g.scales) > len(g) for g in self.groups)
 
     def by_set(self, values: Sequence[NDArray[Any]]) -> list[list[NDArray[Any]]]:
-        """Return the values of all scales, by group, as one array for each set."""
+        """Return the values of all scales as one array for each set, by group.
+
+        Args:
+            values: For each group one number for each of its scales, with one axis.
+        """
         out = []
         for x, grids in zip(values, self.grids, strict=True):
             parts = np.split(x, np.cumsum([math.prod(shape) for shape in grids])[:-1]) if grids else []

@@ -9,6 +9,7 @@ entry.
 | A_S, B_S | integer matrices: mixing (k, k) and basis (k, n_o) |
 | σ_S | noise scale, a dyadic rational |
 | z, o | a combination of exchangeable values; a structured cell |
+| x | the counts of all joint cells |
 
 **Statement.** The answers before noise are integers. The price of a record is the same for every combination z of
 exchangeable values:
@@ -90,8 +91,8 @@ class _Partners(NamedTuple):
     Attributes:
         unit: The unit in which the X_ij are integers.
         products: The X_ij by the exchangeable attributes on which the two records agree, (n_o, n_o).
-        by_cap: For every cap, the largest X_ij by its attributes on which the two agree, (n_o, joint cells of its
-            structured attributes).
+        by_cap: For every cap, arrays by its exchangeable attributes on which the two agree, (n_o, joint cells). Each
+            has the largest X_ij of a record in a cell with one in a joint cell of the cap's structured attributes.
         lowest: A number below all X_ij, which marks pairs that cannot occur.
     """
 
@@ -131,7 +132,12 @@ class SectorStrategy:
         return len(self.basis) * math.prod(axis_rows(n) for n in self.sizes)
 
     def weight(self, agreeing: Iterable[int]) -> int:
-        """Return Σ h_z h_z' over the centred rows, for two records that agree on exactly the attributes `agreeing`."""
+        """Return Π_{a∈S} ⟨column z_a, column z'_a⟩ of H_a, for two records with values z and z'.
+
+        Args:
+            agreeing: The positions of the exchangeable attributes on which the two records agree; they differ on all
+                others of the sector.
+        """
         same = set(agreeing)
         out = 1
         for a, n in zip(self.attributes, self.sizes, strict=True):
@@ -151,9 +157,13 @@ class StrategyGroup:
     Attributes:
         attributes: The positions among the exchangeable attributes, (K, s), increasing along each row.
         sizes: The number of values n_a ≥ 2 of each attribute, (K, s).
-        basis: B, integers, (k, n_o).
-        mixing: A_S, integers, (K, k, k), invertible.
+        basis: B, int64, (k, n_o), k ≥ 1.
+        mixing: A_S, int64 or Python integers, (K, k, k), invertible. No price relies on this, so it is not checked.
         scales: The noise scales σ_S > 0, floats (hence dyadic), (K,).
+
+    Raises:
+        PlanError: A field has another type or shape, or an int64 integer is 2⁶² or more. Attributes are not increasing,
+            or one has fewer than two values. Or the exact sampler cannot draw a scale.
     """
 
     attributes: NDArray[np.intp]
@@ -298,8 +308,12 @@ class Strategy(GaussianDesign):
 
     Attributes:
         structure: The attributes of the tables, split into those with interchangeable values and the others.
-        groups: The sectors by group, none twice.
+        groups: The sectors by group; no two sectors have the same attributes.
         claim: The claimed price of records that keep to a pattern, with witnesses; None without a claim.
+
+    Raises:
+        PlanError: A sector does not fit the structure, or two have the same attributes. A basis has no integers between
+            the knots of an amount. Or the claim has another class.
 
     **Guarantees**
         * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly. With more
@@ -361,6 +375,7 @@ class Strategy(GaussianDesign):
         unit, precisions = self._precisions
         total = np.zeros(self.cells, dtype=object)
         for g, precision in zip(self.groups, precisions, strict=True):
+            # Sectors with one weight over σ² are summed first, in 64 bits: then few long integers are multiplied.
             values, which = np.unique(precision * g.weights.astype(object), return_inverse=True)
             total = total + (values @ _summed(g.column_squares, which.ravel(), len(values)))[g.distinct[1]]
         return tuple(Fraction(int(x), unit) for x in total)
@@ -581,6 +596,7 @@ class Strategy(GaussianDesign):
         for axis, (a, _) in enumerate(self.structure.structured):
             positions = self._cells_along(axis)
             allowed &= abs(positions[:, None] - positions) >= dict(adjacency.pattern.separation).get(a, 0)
+        # |X_ij| is at most max X_ii, as X is positive semidefinite.
         lowest = -2 * max(int(x * unit) for x in self.profile()) - 1
         by_cap: list[dict[frozenset[int], Exact]] = [{} for _ in caps]
         products: dict[frozenset[int], Exact] = {}
@@ -589,6 +605,7 @@ class Strategy(GaussianDesign):
                 continue
             pairs = allowed.copy()
             for cap in caps:
+                # Two records that agree on all exchangeable attributes of such a cap differ in a structured one.
                 if cap.limit == 1 and self._inside(cap) <= same:
                     pairs &= self._differing(self._axes(cap))
             x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(allowed.shape, dtype=object))
@@ -638,7 +655,14 @@ class Strategy(GaussianDesign):
         return np.asarray(np.indices(self.structure.shape)[axis].ravel())
 
     def _different(self, cap: _Cap, costs: Sequence[int], partners: Sequence[_Additions], max_size: int) -> int:
-        """Return the largest sum, for m = 1, …, `max_size`, of the m largest R_m under the cap on each joint cell."""
+        """Return the largest sum, for m = 1, …, `max_size`, of the m largest R_m under the cap on each joint cell.
+
+        Args:
+            cap: The cap; it allows `limit` records in each joint cell, exchangeable values included.
+            costs: X_ii of every structured cell, in the unit of the partners.
+            partners: The amounts that further records add, for every structured cell.
+            max_size: The largest number of records of a unit.
+        """
         axes = [i for i, (a, _) in enumerate(self.structure.structured) if a in cap.axes]
         slots = cap.limit * math.prod(n for a, n in self.structure.exchangeable if a in cap.axes)
         position_of = self._place_along(axes)
@@ -655,6 +679,7 @@ class Strategy(GaussianDesign):
             if len(ranked) * slots < m:
                 break
             best = max(best, sum(x * min(slots, m - i * slots) for i, x in enumerate(ranked[: -(-m // slots)])))
+            # A record with too few partners belongs to no larger set.
             totals = {o: total + lines[o][m - 1] for o, total in totals.items() if len(lines[o]) >= m}
         return best
 
@@ -723,6 +748,7 @@ class Strategy(GaussianDesign):
         return unit, [(s, exact_matmul(s.rows.T, s.rows).astype(object) * f) for s, f in pairs]
 
     def _replace_one(self) -> Fraction:
+        """Return Δ² for one record in place of another, by the formula of `cost_squared`."""
         unit, grams = self._grams()
         costs = np.array([int(x * unit) for x in self.profile()], dtype=object)
         base = costs[:, None] + costs[None, :]
@@ -773,7 +799,7 @@ class Strategy(GaussianDesign):
         }
 
     def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
-        """Return, by group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
+        """Return one array for each group: (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
         del adjacency  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, p, counts, records) for g, p in zip(self.groups, self._parts, strict=True))
 
@@ -836,7 +862,7 @@ def _weights(s: SectorStrategy, attribute: int | None = None) -> list[int]:
 def _max_set_cost(record_cost: _Cost, partners: Iterable[tuple[_Cost, int]], max_size: int) -> _Cost:
     """Return the largest value, for m ≤ `max_size`, of m times the cost of a record with its m − 1 costliest partners.
 
-    A run of equal partners gives a parabola in m. Its largest value is at an end of the run, or next to its top.
+    Sizes m for which there are not enough partners do not count.
 
     Args:
         record_cost: The cost of the record alone.
@@ -846,7 +872,8 @@ def _max_set_cost(record_cost: _Cost, partners: Iterable[tuple[_Cost, int]], max
     best, m, total = record_cost, 1, record_cost
     for value, there in sorted(partners, reverse=True):
         n = min(there, max_size - m)
-        # With k more partners the value is (m + k) (total + k value), a parabola with this top.
+        # A run of equal partners gives a parabola (m + k) (total + k value) in k, with this top. Its largest value is
+        # at an end of the run, or next to its top.
         top = n if value >= 0 else min(max(0, -(total + m * value) // (2 * value)), n)
         best = max(best, *((m + k) * (total + k * value) for k in {top, min(top + 1, n)}))
         m, total = m + n, total + n * value
@@ -854,7 +881,13 @@ def _max_set_cost(record_cost: _Cost, partners: Iterable[tuple[_Cost, int]], max
 
 
 def _summed(rows: Exact, which: NDArray[np.intp], count: int) -> Exact:
-    """Return exact sums of the rows of each kind, (count, n) of Python integers."""
+    """Return exact sums of the rows of each kind, (count, n) of Python integers.
+
+    Args:
+        rows: Integers, (K, n).
+        which: The kind of each row, (K,), from 0 to `count` − 1; every kind occurs.
+        count: The number of kinds.
+    """
     order = np.argsort(which, kind="stable")
     starts = np.searchsorted(which[order], np.arange(count))
     if rows.dtype == object:

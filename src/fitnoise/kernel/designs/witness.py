@@ -107,14 +107,14 @@ class Budget:
         self.sets, self.numbers = MAX_SETS, MAX_NUMBERS
 
     def take(self, sets: int, numbers: int) -> None:
-        """Take these numbers from the budget; end the check if less is left."""
+        """Take these numbers from the budget; raise _NotProvenError if less is left."""
         self.sets, self.numbers = self.sets - sets, self.numbers - numbers
         if min(self.sets, self.numbers) < 0:
             raise _NotProvenError
 
 
 class _Nodes(NamedTuple):
-    """X, compatible pairs, places and values of all nodes, in the order of places."""
+    """All N nodes in the order of places: X (N, N), compatible pairs (N, N), places (N,) and values (N, f)."""
 
     x: Exact
     compatible: NDArray[np.bool_]
@@ -167,11 +167,12 @@ class RecordProblem:
     @property
     def _room(self) -> list[int]:
         """The number of values of each attribute that records can use, at most one for each place and record."""
+        # Costs depend on values only through agreement, so values may be renamed to the first ones.
         return [min(size, self.max_size, self.places[-1] + 1) for size in self.sizes]
 
     @property
     def node_count(self) -> int:
-        """The number of nodes: cells, each with all values."""
+        """The number of nodes: cells, each with all values that records can use."""
         return len(self.costs) * math.prod(self._room)
 
     @cached_property
@@ -182,7 +183,7 @@ class RecordProblem:
 
     @cached_property
     def nodes(self) -> _Nodes:
-        """The nodes."""
+        """The nodes: every cell with every choice of values that records can use."""
         choices = np.array(list(itertools.product(*map(range, self._room))), dtype=np.intp)
         cells, values = np.arange(len(self.costs)).repeat(len(choices)), np.tile(choices, (len(self.costs), 1))
         agreeing = np.zeros((len(cells),) * 2, dtype=np.intp)
@@ -226,7 +227,7 @@ class Witness(abc.ABC):
 
     @abc.abstractmethod
     def _proves(self, problem: RecordProblem, bound: int, budget: Budget) -> bool:
-        """Return True if the witness proves a claim of at least 0."""
+        """Return True if the witness proves a claim of at least 0; the arguments are those of `proves`."""
 
 
 @final
@@ -255,6 +256,7 @@ class Multipliers(Witness):
         if not all(_are_integers(row, i) for i, row in enumerate(self.root, 1)):
             return False
         budget.take(0, (n + 1) ** 3 * _max_length([v for row in self.root for v in row]))
+        # N of the module head, with X in units of 2^shift, rounded up.
         form = np.diag(np.array([sum(y) - free * n, *(4 * v for v in y[1:])], dtype=object))
         form[1:, 1:] -= _rounded_up(problem.relaxed, self.shift)
         form[0, 1:] = form[1:, 0] = [free - 2 * v for v in y[1:]]
@@ -295,6 +297,7 @@ class Blocks(Witness):
             rest[here, here] -= level
         # Which other nodes T has is not known, so their entries count only if they are above 0.
         costs = np.where(np.eye(n, dtype=bool), rest, np.maximum(rest, 0)).sum(axis=1).reshape(-1, length)
+        # By the number of nodes in the blocks so far, the largest value: every division among blocks is looked at.
         best = {0: 0}
         for level, block in zip(self.levels, costs.tolist(), strict=True):
             joined: dict[int, int] = {}
@@ -303,11 +306,20 @@ class Blocks(Witness):
                     total = value + cost + level * i * i
                     joined[m + i] = max(total, joined.get(m + i, total))
             best = {m: value for m, value in joined.items() if m <= max_size}
+        # The set of no records costs 0, and no claim is below 0.
         return _scaled_back(max(self.across * m * m + v for m, v in best.items() if m), self.shift) <= bound
 
 
 class _Opened(NamedTuple):
-    """Sets of one size, each with its cost, the gains of all nodes, the first later place and the next new values."""
+    """Sets of m nodes, S of them, in units of the rounded costs.
+
+    Attributes:
+        sets: The nodes of each set, (S, m).
+        costs: v of each set, rounded up, (S,).
+        gains: a_j of each node j for each set, (S, N); near FORBIDDEN for a node incompatible with the set.
+        begin: The first place after those of each set, (S,).
+        used: For each set and attribute, the first value that no record of the set has, (S, f).
+    """
 
     sets: Indices
     costs: Integers
@@ -352,12 +364,14 @@ class _ClosedSets:
         self.starts = np.flatnonzero(np.diff(self.places, prepend=-1))
         self.later = np.arange(count) >= np.arange(count + 1)[:, None]
         pairs = self._pairs(self.pair_gains)
+        # partner_sums[p₀, p, k − 1] is s_p of the module head, with p₀ the first later place.
         self.partner_sums = np.zeros((count + 1, count, count), dtype=np.int64)
         self.partner_sums[:, :, 1:] = np.cumsum(-np.sort(-pairs * self.later[:, None, :], axis=2), axis=2)[:, :, :-1]
         self.exact_partner_sums = cache(self._exact_partner_sums)
 
     def close_all(self) -> None:
         """Raise _NotProvenError unless every set is closed, or is looked at and costs at most the claim."""
+        # Depth first: memory holds the batches along one path, and never all sets.
         none = np.zeros((1, 0), dtype=np.intp)
         root = _Opened(none, np.zeros(1, np.int64), self.costs[None], none.sum(axis=1), 0 * self.values[:1])
         pending = [self._longer(root, self.max_size)]
@@ -397,18 +411,26 @@ class _ClosedSets:
         step = max(NUMBERS_PER_BATCH // len(self.x), 1)
         for i in range(0, len(parents) if k > 1 else 0, step):
             p, j = parents[i : i + step], nodes[i : i + step]
+            # Cut at FORBIDDEN: repeated sums would wrap around in 64 bits.
             gains = np.maximum(opened.gains[p] + 2 * self.pair_gains[j], FORBIDDEN)
             sets, used = np.column_stack([opened.sets[p], j]), np.maximum(opened.used[p], self.values[j] + 1)
             yield _Opened(sets, costs[i : i + step], gains, self.places[j] + 1, used), k - 1
 
     def _max_gain(self, gains: Exact, partner_sums: Exact, begin: Indices, k: int) -> Exact:
-        """Return a bound on what k records in later places add to each set, (N,)."""
+        """Return a bound on what k records in later places add to each of S sets, (S,).
+
+        Args:
+            gains: a_j of each node for each set, (S, N).
+            partner_sums: s_p of each place for each set, (S, places).
+            begin: The first later place of each set, (S,).
+            k: The number of further records, at least 1.
+        """
         best = np.maximum.reduceat(gains, self.starts, axis=1) + partner_sums
         best = np.where(self.later[begin], np.maximum(best, 0), 0)
         return np.asarray(-np.sort(-best, axis=1)[:, :k].sum(axis=1))
 
     def _exact_limit(self, chosen: Indices, begin: int, k: int) -> int:
-        """Return the exact bound on a set with what it may gain."""
+        """Return the exact bound on the cost of a set with up to k further records in places from `begin` on."""
         partner_sums = self.exact_partner_sums(begin, k)
         gains = self.x.diagonal() + 2 * self.x[chosen].sum(axis=0)
         # So low a gain of an incompatible node counts as 0.
@@ -443,7 +465,7 @@ class Claim:
         witnesses: The witness of each bound.
 
     Raises:
-        PlanError: A field has another type, or there is not one entry for each group.
+        PlanError: A field has another type, there is no group or not one entry for each, or a bound is below 0.
     """
 
     cap: int
