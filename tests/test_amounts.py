@@ -44,6 +44,7 @@ from fitnoise.reading.combining import check_tables
 from fitnoise.reading.layouts import layout
 from fitnoise.request.documents import Spec
 from fitnoise.request.to_document import table_document
+from fitnoise.request.views import EACH, NonMissing
 from laws.counting import leaks_nothing
 from laws.designs import check_design
 from laws.plans import check_accuracy, check_part, check_price, check_variances, planned_quickly, status_of
@@ -844,7 +845,7 @@ def test_those_with_an_amount_are_counted(without_noise):
     assert table_document(plan.publication.workload["sex by pay count"])["count"] == ["pay"]
     assert release.sum("sex by pay count").value == pytest.approx(4, abs=1e-9)
     laid = layout(release, "sex by pay count")
-    assert [h.view for h in (*laid.stubs, laid.across)] == ["each", "count"]
+    assert [h.view for h in (*laid.stubs, laid.across)] == [EACH, NonMissing()]
 
 
 def test_the_mean_of_so_many_records_costs_what_both_ends_do():
@@ -1703,12 +1704,12 @@ def test_requests_for_amounts_without_an_answer_are_refused(plan, people):
         ),
         (lambda: fn.table(mean="pay", margin=1, reference=fn.PublicTotal(5)), "workload.mean-needs-reference"),
         (lambda: fn.table(mean="pay", margin=1, reference=-3), "workload.mean-needs-reference"),
-        (lambda: fn.table(mean=["pay"], margin=1, reference=3), "workload.mean-not-a-name"),
+        (lambda: fn.table(mean=["pay"], margin=1, reference=3), "workload.wrong-type"),
         (lambda: fn.table(sum=[["pay"]], margin=1), "workload.attribute-name-not-text"),
         (lambda: fn.table(sum=[3], margin=1), "workload.attribute-name-not-text"),
         (lambda: fn.table("sex", sum="sex", margin=1), "workload.sum-needs-amount"),
         (lambda: fn.table(sum=["pay", "pay"], margin=1), "workload.attribute-twice"),
-        (lambda: fn.table(sum="pay", mean="pay", margin=1, reference=2), "workload.two-views"),
+        (lambda: fn.table(sum="pay", mean="pay", margin=1, reference=2), "workload.sum-and-mean"),
         (lambda: fn.table(sum="hours", mean="pay", margin=1, reference=2), "workload.sum-and-mean"),
         (lambda: fn.table(sum="pay", margin=1, missing=True), "workload.missing-without-views"),
         (lambda: fn.all_tables(1, ["sex", "pay"], margin=1), "workload.amount-by-value"),

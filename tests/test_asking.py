@@ -83,7 +83,7 @@ def random_form(source, table, rng, count=3):
     t, shape = source.part.publication.workload.tables[table], source.shape(table)
     factors = np.zeros(shape)
     for _ in range(count):
-        by_value = [t.matrix is None and t.view(a).word == "" for a in t.attributes]
+        by_value = [t.matrix is None and t.view(a).name_suffix == "" for a in t.attributes]
         ends = [
             n if is_by_value else n - 1 for n, is_by_value in zip(shape, by_value or [False] * len(shape), strict=True)
         ]

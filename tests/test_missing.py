@@ -73,7 +73,7 @@ def test_no_two_rows_have_one_label():
     ("table", "message"),
     [
         (lambda: fn.table("age", missing=True, margin=5), "workload.missing-without-views"),
-        (lambda: fn.table(cumulative="age", missing=1, margin=5), "workload.missing-not-boolean"),
+        (lambda: fn.table(cumulative="age", missing=1, margin=5), "workload.wrong-type"),
         (
             lambda: fn.table(groups={"age": {"x": {"values": ["unknown", "not applicable"]}}}, missing=True, margin=5),
             "workload.missing-without-cells",

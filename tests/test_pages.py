@@ -26,6 +26,7 @@ from fitnoise.reading.bands import Band
 from fitnoise.reading.description import condition_message
 from fitnoise.reading.layouts import layout
 from fitnoise.reporting import Report, Section
+from fitnoise.request.views import EACH
 from laws.releases import answered, by_command, released
 from refused import refused
 
@@ -384,7 +385,7 @@ def test_totals_are_what_a_reader_would_count(make):
         assert np.array_equal(without_totals.values.ravel(), with_totals.values[~with_totals.totals])
         assert np.array_equal(np.sort(without_totals.values.ravel()), np.sort(release[name]["value"]))
         headings = [*with_totals.stubs, *([with_totals.across] if with_totals.across else [])]
-        summed = {h.name for h in headings if h.view == "each"}
+        summed = {h.name for h in headings if h.view is EACH}
         assert bool(summed) == with_totals.totals.any()
         for i, j in np.argwhere(with_totals.totals)[:12].tolist():
             labels = [*with_totals.rows[i], *([with_totals.columns[j]] if with_totals.across else [])]

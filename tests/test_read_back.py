@@ -2,8 +2,10 @@
 
 import copy
 import inspect
+import itertools
 import json
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,17 +16,19 @@ from fitnoise import publishing
 from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, WorkloadError
 from fitnoise.interfaces.exports import packages
-from fitnoise.interfaces.pages.fragments import PLAIN_HEADINGS, heading, meaning
-from fitnoise.messages import translator
+from fitnoise.interfaces.pages.fragments import heading, meaning
+from fitnoise.messages import LANGUAGES, translator
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import description
 from fitnoise.reading.layouts import Heading
 from fitnoise.reading.release_files import to_json
-from fitnoise.request import workloads
-from fitnoise.request.documents import Spec
+from fitnoise.request import views
+from fitnoise.request.documents import Spec, TableSpec
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind
-from fitnoise.request.workloads import VIEWS, AtMost, EachValue, Family, Table, View, Workload
+from fitnoise.request.views import VIEWS, AtMost, Entry, Ranges, RowOrder, View, ViewArguments
+from fitnoise.request.views.each_value import EachValue
+from fitnoise.request.workloads import Family, Table, Workload
 from laws.releases import answered
 from laws.reports import check_no_sentences
 from refused import refused
@@ -38,21 +42,15 @@ COUNTS = np.arange(20).reshape(2, 10)
 class Odd(View):
     """A view that no document can say."""
 
-    word = "odd"
+    name_suffix = "odd"
+    row_order, signed, is_causal = RowOrder.NONE, False, False
+    heading_text, rows_text, column_text = None, None, None
 
     def operator(self, attribute):
         return op.Groups(attribute.size, (tuple(range(1, attribute.size, 2)),))
 
     def labels(self, attribute):
         return ("odd",)
-
-
-@dataclass(frozen=True)
-class Less(AtMost):
-    """A view that a document would say as another."""
-
-    def operator(self, attribute):
-        return op.Groups(attribute.size, tuple((i,) for i in range(attribute.size)))
 
 
 class Years(fn.Ordered):
@@ -105,10 +103,9 @@ def create(view=None, *, target=MARGIN, domain=DOMAIN, attributes=("sex", "age")
 
 UNKNOWN = {
     "a view": lambda: create((("age", Odd()),)),
-    "a view like another": lambda: create((("age", Less()),)),
     "every value, as a view": lambda: create((("age", EachValue()),)),
     "a view of what is not shown": lambda: create((("age", AtMost()),), attributes=("sex",)),
-    "two views of one attribute": lambda: create((("age", AtMost()), ("age", workloads.Ranges()))),
+    "two views of one attribute": lambda: create((("age", AtMost()), ("age", Ranges()))),
     "a matrix and attributes": lambda: Workload(
         DOMAIN, [Table("t", ("sex",), MARGIN, matrix=op.Dense(np.ones((1, 20))))]
     ),
@@ -321,37 +318,82 @@ def test_the_law_of_stored_documents_finds_sentences_and_other_values(stored):
 # --- unknown kinds ------------------------------------------------------------------------------------------------
 
 
-def test_every_view_has_its_words_everywhere():
-    """Detects a new view that a heading, a column or a data package would say nothing of."""
-    views = {c for c in vars(workloads).values() if inspect.isclass(c) and issubclass(c, View) and c is not View}
-    assert views == {*VIEWS, EachValue} == {*description._COLUMNS, EachValue}
-    english = translator("en")
-    for view in VIEWS:
-        assert heading(english, Heading("age", view.word, 3, steps=2))
-        assert isinstance(meaning(english, Heading("age", view.word, 3, steps=2)), str)
-    for word in PLAIN_HEADINGS:
-        assert heading(english, Heading("age", word)) == "age"
-    for text_of in (heading, meaning):
-        with refused("release.view-without-heading"):
-            text_of(english, Heading("age", "odd"))
+ARGUMENTS = {
+    "cumulative": {"cumulative": "age"},
+    "ranges": {"ranges": {"age": [(0, 3)]}},
+    "groups": {"groups": {"age": {"some": [1, 2]}}},
+    "change": {"change": "age"},
+    "average": {"average": {"age": 2}},
+    "to_date": {"to_date": {"age": 5}},
+    "count": {"count": "grade"},
+    "sum": {"sum": "grade"},
+    "mean": {"mean": "pay", "reference": 1000},
+}
+"""The arguments of a table for each view: each view needs a line."""
+
+
+def test_every_view_has_a_file_a_typed_argument_and_a_line_here():
+    assert [*ARGUMENTS] == [*VIEWS] == [*ViewArguments.__annotations__]
+    files = {x for x in vars(views).values() if inspect.ismodule(x) and x.__name__.startswith(views.__name__)}
+    classes = {x for file in files for x in vars(file).values() if inspect.isclass(x) and issubclass(x, View)}
+    assert {x for x in classes if not inspect.isabstract(x)} == {EachValue, *VIEWS.values()}
+    assert len(files) == len({*Path(views.__file__).parent.glob("*.py")}) - 1 == len(VIEWS) + 2
+
+
+@pytest.mark.parametrize("key", ARGUMENTS)
+def test_a_view_reads_back_its_own_document(key):
+    ((name, view),) = fn.table(**ARGUMENTS[key], margin=1).views
+    assert VIEWS[key].parse(Entry(name, view.document, **view.further_keys)) == view
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("key", ARGUMENTS)
+def test_a_view_has_its_messages_in_every_language(key, language):
+    ((name, view),) = fn.table(**ARGUMENTS[key], margin=1).views
+    texts = translator(language)
+    assert name in heading(texts, Heading(name, view))
+    assert (meaning(texts, Heading(name, view)) == "") == (view.meaning(name) is None)
+    assert texts.write(view.column())
+
+
+def test_a_heading_without_a_view_is_the_name():
+    assert heading(translator("en"), Heading("query", None)) == "query"
+    assert meaning(translator("en"), Heading("query", None)) == ""
+
+
+LACKING = ("row_order", "signed", "is_causal", "heading_text", "rows_text", "column_text", "operator", "labels")
+
+
+@pytest.mark.parametrize(
+    ("kind", "member"),
+    [(EachValue, "name_suffix"), *itertools.product([EachValue, AtMost], LACKING)]
+    + [(AtMost, member) for member in ("key", "kind", "description", "parse", "document")]
+    + [(VIEWS["average"], member) for member in ("key", "description", "signed", "is_causal", "operator", "labels")],
+)
+def test_a_view_without_a_member_is_a_type_error_when_it_is_defined(kind, member):
+    members = {name: x for name, x in vars(kind).items() if name not in (member, "__dict__", "__weakref__")}
+    with pytest.raises(TypeError, match=f"lacks {member}\\.$"):
+        type(View)("Lacking", kind.__bases__, members)
+
+
+@pytest.mark.parametrize("kind", [EachValue, *VIEWS.values()])
+def test_a_class_cannot_inherit_the_texts_of_a_view(kind):
+    members = {name: x for name, x in vars(kind).items() if name not in ("__dict__", "__weakref__")}
+    with pytest.raises(TypeError, match=f"inherits from the view {kind.__name__}"):
+        type(View)("Other", (kind,), members)
+
+
+def test_tables_and_specifications_have_a_key_for_each_view():
+    for function in (fn.table, fn.all_tables):
+        names = [*inspect.signature(function).parameters]
+        assert [name for name in names if name in VIEWS] == [*VIEWS]
+        assert all(f"{key}: {view.description}" in function.__doc__ for key, view in VIEWS.items())
+    assert [key for key in TableSpec.model_fields if key in VIEWS] == [*VIEWS]
 
 
 def test_every_view_is_described_in_a_data_package():
-    views = {
-        "cumulative": {"cumulative": "age"},
-        "ranges": {"ranges": {"age": [(0, 3)]}},
-        "groups": {"groups": {"age": {"some": [1, 2]}}},
-        "change": {"change": "age"},
-        "average": {"average": {"age": 2}},
-        "to date": {"to_date": {"age": 5}},
-        "count": {"count": "grade"},
-        "sum": {"sum": "grade"},
-        "mean": {"mean": "pay"},
-    }
-    assert {view.word for view in VIEWS} == set(views)
     domain = fn.Domain(age=fn.Ordered(0, 9), grade=fn.Ordered(0, 3, missing={"none": [-1]}), pay=fn.Amount(0, 100))
-    for word, view_options in views.items():
-        options = {"reference": 1000} if word == "mean" else {}
-        done = answered(fn.plan(Workload(domain, [fn.table(name="t", **view_options, margin=10, **options)])), 5)
-        assert word == next(view.word for _, view in done.plan.publication.workload["t"].views)
+    for key, arguments in ARGUMENTS.items():
+        done = answered(fn.plan(Workload(domain, [fn.table(name="t", **arguments, margin=10)])), 5)
+        assert VIEWS[key] is type(done.plan.publication.workload["t"].views[0][1])
         assert "datapackage.json" in dict(packages.package(done, ["t"], None, None))

@@ -983,7 +983,7 @@ REFUSED = {
     ),
     "too few numbers by value": (table("margin = { by = 'age', values = [1, 2] }"), "workload.by-value-count"),
     "an attribute twice": (f"{DOMAIN}[[tables]]\nattributes = ['age', 'age']\nmargin = 1", "workload.attribute-twice"),
-    "two views": (table("margin = 1\ncumulative = 'age'\nranges = 'age'"), "workload.two-views"),
+    "two views": (table("margin = 1\ncumulative = 'age'\nranges = 'age'"), "workload.attribute-twice"),
     "an unknown attribute": (
         f"{DOMAIN}[[tables]]\nattributes = ['agee']\nmargin = 1",
         "domain.unknown-attribute",

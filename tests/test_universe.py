@@ -22,7 +22,8 @@ from fitnoise.kernel.domain import Binned, Ordered
 from fitnoise.messages import translator
 from fitnoise.reading.layouts import layout
 from fitnoise.request.coverage import list_values, uncounted
-from fitnoise.request.workloads import Family, Sum
+from fitnoise.request.views import Sum
+from fitnoise.request.workloads import Family
 from fitnoise_studio.planner import proof
 from laws.reports import in_words
 

@@ -16,7 +16,8 @@ from fitnoise.kernel.selections import Selection
 from fitnoise.planning import what_if
 from fitnoise.request import workloads
 from fitnoise.request.targets import TargetKind
-from fitnoise.request.workloads import SLUG_BYTES, Family, Recode, TableSequence, list_names, slug
+from fitnoise.request.views import Recode
+from fitnoise.request.workloads import SLUG_BYTES, Family, TableSequence, list_names, slug
 from refused import refused
 from tolerances import EXACT
 
@@ -53,7 +54,7 @@ def test_records_with_a_value_are_counted_and_those_without_are_not():
         assert table.left_out(fn.Domain(sex=fn.Ordered(0, 1), wages=wages)) == {"wages": (wages.own_size,)}
     with refused("workload.count-needs-missing"):
         fn.Workload(fn.Domain(wages=fn.Amount(0, 9)), [fn.table(count="wages", margin=1)])
-    with refused("workload.two-views"):
+    with refused("workload.attribute-twice"):
         fn.table(count="wages", sum="wages", margin=1)
     assert fn.all_tables(1, ["sex"], margin=1, count="wages")[0].views == table.views
 
@@ -130,8 +131,8 @@ def test_the_zoo_is_well_formed(name):
         (lambda: fn.table("state", margin=1, variance=2), "workload.not-one-target"),
         (lambda: fn.table("state", "state", margin=1), "workload.attribute-twice"),
         (lambda: fn.table(1, margin=1), "workload.attribute-name-not-text"),
-        (lambda: fn.table(cumulative="age", ranges="age", margin=1), "workload.two-views"),
-        (lambda: fn.table(change="age", average={"age": 2}, margin=1), "workload.two-views"),
+        (lambda: fn.table(cumulative="age", ranges="age", margin=1), "workload.attribute-twice"),
+        (lambda: fn.table(change="age", average={"age": 2}, margin=1), "workload.attribute-twice"),
         (lambda: fn.table(average="age", margin=1), "workload.wrong-type"),
         (lambda: fn.table(average={"age": 1}, margin=1), "workload.steps-unusable"),
         (lambda: fn.table(change={"age": 0}, margin=1), "workload.steps-unusable"),

@@ -23,6 +23,7 @@ from fitnoise.messages import Translator
 from fitnoise.request.documents import exact_number
 from fitnoise.request.spec_errors import not_toml, number_advice
 from fitnoise.request.to_document import toml
+from fitnoise.request.views import VIEWS
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.folder import checked_name
 from fitnoise_studio.refusals import Refusals, refused_at
@@ -948,7 +949,7 @@ def table_words(table: Any, language: Translator) -> str:
     parts = _names(table.get("attributes")) + [
         language.translate("page.heading.cumulative", name=x) for x in _names(table.get("cumulative"))
     ]
-    for key in ("ranges", "groups", "count", "sum", "mean"):
+    for key in (key for key in VIEWS if key != "cumulative"):
         parts += [f"{x}: {key}" for x in _names(table.get(key))]
     if "ceiling" in table:
         parts.append(language.translate("studio.tables.up_to", ceiling=_text(table["ceiling"])))

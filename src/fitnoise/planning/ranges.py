@@ -22,7 +22,8 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.plan import Plan
 from fitnoise.request.targets import z_score
-from fitnoise.request.workloads import EACH, Family, Sum, Table
+from fitnoise.request.views import EACH, Sum
+from fitnoise.request.workloads import Family, Table
 
 FEW_RECORDS = 10.0
 """The κ below which a warning is due: fewer records at twice the largest amount move a number by its margin."""

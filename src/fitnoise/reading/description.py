@@ -25,20 +25,8 @@ from fitnoise.request.coverage import uncounted, uncounted_by_question
 from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
-from fitnoise.request.workloads import (
-    AtMost,
-    Average,
-    Change,
-    Family,
-    Mean,
-    NonMissing,
-    Ranges,
-    Recode,
-    Sum,
-    Table,
-    ToDate,
-    View,
-)
+from fitnoise.request.views import Sum
+from fitnoise.request.workloads import Family, Table
 
 FORMAT = 7
 """The version of the release directory."""
@@ -494,20 +482,6 @@ _BOUNDS = {
 """The id of a condition for each choice of its bounds."""
 
 
-_COLUMNS: dict[type[View], str] = {
-    AtMost: "report.column.at_most",
-    Ranges: "report.column.ranges",
-    Recode: "report.column.groups",
-    Change: "report.column.change",
-    Average: "report.column.average",
-    ToDate: "report.column.to_date",
-    NonMissing: "report.column.non_missing",
-    Sum: "report.column.sum",
-    Mean: "report.column.mean",
-}
-"""The id of the meaning of a column, for each view that a table can have."""
-
-
 _MEAN = {"value": "report.column.mean_value", "low": "report.column.mean_low", "high": "report.column.mean_high"}
 """The ids of the meaning of the columns of a table of means."""
 
@@ -515,14 +489,9 @@ _MEAN = {"value": "report.column.mean_value", "low": "report.column.mean_low", "
 def _explain_columns(table: Table) -> dict[str, Message]:
     """Return the meaning of the columns of a table whose numbers are not counts of single values."""
     views = dict(table.views)
-    columns = {a: _column(views[a]) for a in table.attributes if a in views}
+    columns = {a: text for a in table.attributes if a in views and (text := views[a].column()) is not None}
     if table.averaged is None:
         return columns
     attribute = Value("attribute", table.averaged[0])
     ends = {"value": (attribute,), "low": (), "high": ()}
     return columns | {name: Message(text, ends[name]) for name, text in _MEAN.items()}
-
-
-def _column(view: View) -> Message:
-    steps = (Value("count", view.steps, ValueKind.COUNT),) if isinstance(view, (Change, Average, ToDate)) else ()
-    return Message(_COLUMNS[type(view)], steps)

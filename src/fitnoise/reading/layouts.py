@@ -34,7 +34,8 @@ from fitnoise.reading.means import means
 from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.request.publication import Publication
-from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate
+from fitnoise.request.views import EACH, RowOrder, View
+from fitnoise.request.workloads import Table
 
 MAX_VALUES_ACROSS = 8
 """The largest number of values that are shown across: those of the last column that has at most this number."""
@@ -59,17 +60,15 @@ class Heading:
     """A column of labels.
 
     name: The name of the attribute.
-    view: "each", "cumulative", "ranges", "groups", "count", "change", "average", "to date" or "query".
+    view: The view of the attribute; None for the numbers of a matrix's queries.
     ordered: The number of its first labels that are values in an order.
     periods: True if the labels are the periods of a series.
-    steps: The number of values in a change, an average or a season.
     """
 
     name: str
-    view: str
+    view: View | None
     ordered: int = 0
     periods: bool = False
-    steps: int = 1
 
 
 @final
@@ -209,7 +208,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     shape = tuple(map(len, labels))
     values, margins = values.reshape(shape), margins.reshape(shape)
     # rows of ranges, groups and cumulative counts may overlap: their sum is no total
-    sums = [h.view == "each" and totals and several and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
+    sums = [h.view is EACH and totals and several and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
     if held is not None:
         held = held.reshape(shape)
         # integer tables are consistent, so their totals are plain sums
@@ -276,12 +275,11 @@ def _signed(table: Table, domain: Domain) -> bool:
 
 def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: bool) -> Heading:
     if table.matrix is not None or attribute is None:
-        return Heading(name, "query")
+        return Heading(name, None)
     view = table.view(name)
-    following = isinstance(view, (Change, Average, ToDate))
-    ordered = following or ((attribute.ordered or periods) and (view is EACH or isinstance(view, AtMost)))
-    value_count = len(view.labels(attribute)) if following else attribute.own_size
-    return Heading(name, view.word or "each", value_count if ordered else 0, periods, view.steps)
+    has_order = attribute.ordered or periods or view.row_order is RowOrder.SEQUENCE
+    ordered = has_order and view.row_order is not RowOrder.NONE
+    return Heading(name, view, min(view.rows(attribute), attribute.own_size) if ordered else 0, periods)
 
 
 def _label(table: Table, attribute: Attribute | None, name: str, label: str | int, point: int) -> Label:

@@ -28,7 +28,8 @@ from fitnoise.reading.areas import AREA, Areas
 from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 from fitnoise.request.coverage import ValueList, list_values
-from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Workload
+from fitnoise.request.views import EACH, AtMost, View
+from fitnoise.request.workloads import Family, Table, Workload
 
 Mask = npt.NDArray[np.bool_]
 

@@ -88,7 +88,8 @@ from fitnoise.reading.release_files import (
     write_parquet,
 )
 from fitnoise.reporting import HtmlDisplay
-from fitnoise.request.workloads import EACH, Ranges, Recode, View, Workload, list_names
+from fitnoise.request.views import EACH, Ranges, Recode, View
+from fitnoise.request.workloads import Workload, list_names
 from fitnoise.request.workloads import table as ask
 
 MEASUREMENTS = "measurements.parquet"

@@ -25,7 +25,8 @@ from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.reading.questions import leaves, row_coefficients
 from fitnoise.reading.refusals import UNMADE
-from fitnoise.request.workloads import EACH, AtMost, Average, Change, Mean, Sum, Table, View
+from fitnoise.request.views import EACH, AtMost, Average, Change, Mean, Sum, View
+from fitnoise.request.workloads import Table
 
 ATOM_TOLERANCE = 1e-9
 """The rounding allowed in the integers that make atoms of rows."""

@@ -19,10 +19,10 @@ from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationError, create_model, model_validator
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, SpecError
@@ -53,6 +53,7 @@ from fitnoise.request.publication import (
     Variant,
 )
 from fitnoise.request.record import RecordSpec
+from fitnoise.request.selected_values import SelectedValues, SingleValue
 from fitnoise.request.spec_errors import (
     OUTCOME,
     complaints,
@@ -74,6 +75,7 @@ from fitnoise.request.to_document import (
     table_document,
     toml,
 )
+from fitnoise.request.views import VIEWS
 from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
 
 MAX_PROBLEMS = 200
@@ -119,42 +121,6 @@ class PublicTotalSpec(SpecSection):
     total: float = Field(description="The public number of records.")
 
 
-class SpanSpec(SpecSection):
-    """A range of values, both ends included."""
-
-    first: int | float | str = Field(description="The first value.")
-    last: int | float | str = Field(description="The last value.")
-
-
-class ValuesSpec(SpecSection):
-    """Single values."""
-
-    values: list[bool | int | float | str] = Field(min_length=1, description="The values.")
-
-
-_Value = bool | int | float | str
-
-
-def _way(value: Any) -> str:
-    """Return the form in which values are written, by their kind and keys: errors then refer to this form alone."""
-    if isinstance(value, (SpanSpec, ValuesSpec)):
-        return type(value).__name__
-    if isinstance(value, Mapping):
-        return "ValuesSpec" if "values" in value else "SpanSpec"
-    return "list" if isinstance(value, list) else "value"
-
-
-_Values = Annotated[
-    Annotated[SpanSpec, Tag("SpanSpec")]
-    | Annotated[ValuesSpec, Tag("ValuesSpec")]
-    | Annotated[list[_Value], Field(min_length=1), Tag("list")]
-    | Annotated[_Value, Tag("value")],
-    Discriminator(_way),
-]
-
-_Pair = Annotated[list[_Value], Field(min_length=2, max_length=2)]
-
-
 def _rule(rule: Any) -> str:
     """Return the rule for a target that the keys select: errors then refer to this rule alone."""
     if isinstance(rule, (ByFileSpec, BySizeSpec)):
@@ -176,11 +142,8 @@ _Rule = Annotated[
 _Number = float | _Rule | Annotated[list[float], Field(min_length=1)]
 
 
-class TableSpec(SpecSection):
-    """A table to publish, or all tables of a pattern.
-
-    It has exactly one target: margin, std_error, variance, max_deviation or relative_std_error.
-    """
+class _NamedColumns(SpecSection):
+    """The keys of a table before those of its views."""
 
     name: str | None = Field(
         None, description='The name of the table. If absent, the name lists the attributes, such as "state by status".'
@@ -200,53 +163,28 @@ class TableSpec(SpecSection):
         default_factory=list,
         description="The attributes shown value by value. If absent, no attribute is shown this way.",
     )
-    cumulative: str | list[str] | None = Field(
-        None, description='The attributes shown as "at most this value". If absent, no attribute is shown this way.'
+
+
+if TYPE_CHECKING:
+    _ShownColumns = _NamedColumns
+else:
+    _ShownColumns = create_model(
+        "_ShownColumns",
+        __base__=_NamedColumns,
+        **{key: (view.kind | None, Field(None, description=view.description)) for key, view in VIEWS.items()},
     )
-    ranges: str | dict[str, Literal["all"] | list[_Pair]] | None = Field(
-        None,
-        description="The attributes shown as ranges with both ends included: a name for all ranges, or name = [[first, "
-        "last], …]. If absent, no attribute is shown this way.",
-    )
-    groups: dict[str, dict[str, _Values]] | None = Field(
-        None,
-        description="The attributes shown as groups, each by its name: a range, a list of codes or one value. A list "
-        "is [first, last] for an attribute with an order. If absent, no attribute is shown this way.",
-    )
-    change: str | dict[str, int] | None = Field(
-        None,
-        description="The attributes shown as changes from one value to the next, or name = distance between the two "
-        "values (12 months: a year). If absent, no attribute is shown this way.",
-    )
-    average: dict[str, int] | None = Field(
-        None,
-        description="The attributes shown as moving averages: name = number of values in each average. If absent, no "
-        "attribute is shown this way.",
-    )
-    to_date: dict[str, int] | None = Field(
-        None,
-        description="The attributes shown as running sums that restart after a number of values (12 months: year to "
-        "date): name = number. If absent, no attribute is shown this way.",
-    )
-    count: str | list[str] | None = Field(
-        None,
-        description="The attributes that need a value: the table leaves out records whose value is missing. If absent, "
-        "the table counts these records too.",
-    )
-    sum: str | list[str] | None = Field(
-        None,
-        description="The amounts or attributes of whole numbers that the table sums; for several, the table sums their "
-        "product. If absent, the table counts records.",
-    )
+
+
+class TableSpec(_ShownColumns):
+    """A table to publish, or all tables of a pattern.
+
+    It has exactly one target: margin, std_error, variance, max_deviation or relative_std_error.
+    """
+
     ceiling: float | None = Field(
         None,
         description="The amount up to which each value counts in the sum; one of the ceilings of the amount. If "
         "absent, values count up to high.",
-    )
-    mean: str | None = Field(
-        None,
-        description="The amount whose mean the table shows; its target holds at the reference number of records. If "
-        "absent, the table counts or sums.",
     )
     missing: bool = Field(
         False,
@@ -288,6 +226,7 @@ class TableSpec(SpecSection):
     def build(self, domain: Domain, folder: Path | None = None) -> Table | Family:
         """Return the table, or the pattern."""
         numbers = {kind.value: self._target(getattr(self, kind.value), folder) for kind in TargetKind}
+        views = self.model_dump(include={*VIEWS})
         reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
         if self.pattern is None and self.pattern_attributes is not None:
             raise SpecError(
@@ -299,9 +238,8 @@ class TableSpec(SpecSection):
                 place="pattern_attributes",
             )
         if self.matrix is not None:
-            view_keys = (self.attributes, self.cumulative, self.ranges, self.groups, self.sum, self.mean, self.missing)
-            following = (self.change, self.average, self.to_date, self.count)
-            if any((*view_keys, *following)) or self.pattern is not None or self.ceiling is not None:
+            other_keys = (self.attributes, *views.values(), self.missing)
+            if any(other_keys) or self.pattern is not None or self.ceiling is not None:
                 raise SpecError(
                     "matrix-with-views",
                     "The table has a matrix, and attributes, views or a pattern.",
@@ -312,18 +250,8 @@ class TableSpec(SpecSection):
                 )
             empty_table = table(**numbers, reference=reference, confidence=self.confidence, name=self.name or "queries")
             return Table(empty_table.name, (), empty_table.target, matrix=op.Dense(_matrix(self.matrix)))
-        ranges: Any = self.ranges
-        if isinstance(ranges, dict):
-            ranges = {a: None if b == "all" else b for a, b in ranges.items()}
-        groups = {
-            a: {g: _selection(v) for g, v in groups_by_name.items()}
-            for a, groups_by_name in (self.groups or {}).items()
-        }
         other_arguments = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
         other_arguments |= {"missing": self.missing, "ceiling": self.ceiling}
-        views: dict[str, Any] = {"cumulative": self.cumulative, "ranges": ranges, "groups": groups, "count": self.count}
-        views |= {"sum": self.sum, "mean": self.mean}
-        views |= {"change": self.change, "average": self.average, "to_date": self.to_date}
         if self.pattern is None:
             return table(*self.attributes, **views, **other_arguments)
         used_names = {*self.attributes}
@@ -370,11 +298,6 @@ def _unnamed_attributes(domain: Domain, names: Iterable[str]) -> list[str]:
     """Return all attributes except amounts, `names`, and the hierarchies of which these are levels."""
     used_attributes = {domain.attribute_of(a) for a in names if a in domain}
     return [a for a in domain if a not in used_attributes and a not in domain.steps]
-
-
-def _selection(values: Any) -> Selection:
-    """Read values as they were written."""
-    return Selection.parse(values.model_dump() if isinstance(values, SpecSection) else values)
 
 
 def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
@@ -518,7 +441,7 @@ class DataSpec(SpecSection):
         description="The largest share of records, from 0 to 1, that may be dropped because they are outside the "
         "domain or have no id. Above it the count stops before any charge. If absent, any share may be dropped.",
     )
-    where: dict[str, _Value | date | list[_Value] | BoundsSpec] = Field(
+    where: dict[str, SingleValue | date | list[SingleValue] | BoundsSpec] = Field(
         {},
         description="The conditions of the records that are counted, by column: one value, a list of allowed texts, a "
         "table with `values`, or bounds. If absent, all records are counted.",
@@ -798,7 +721,7 @@ class ObjectiveSpec(SpecSection):
     )
 
 
-_Where = dict[str, _Values]
+_Where = dict[str, SelectedValues]
 
 
 class ProjectionSpec(SpecSection):
@@ -868,7 +791,8 @@ class FiniteSpec(SpecSection):
 
     def build(self, domain: Domain) -> FiniteQuery:
         """Return the question."""
-        conditions = self.where if isinstance(self.where, list) else [] if self.where is None else [self.where]
+        stated = self.model_dump(include={"where"})["where"]
+        conditions = stated if isinstance(stated, list) else [] if stated is None else [stated]
         where = []
         for condition in conditions:
             for a in condition:
@@ -881,7 +805,7 @@ class FiniteSpec(SpecSection):
                         "No data were read.",
                         place="where",
                     )
-            where.append(tuple((a, _selection(v)) for a, v in condition.items()))
+            where.append(tuple((a, Selection.parse(v)) for a, v in condition.items()))
         prior = None if self.prior is None else tuple(self.prior)
         cost = _exact("epsilon", self.epsilon)
         return FiniteQuery(

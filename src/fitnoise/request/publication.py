@@ -26,7 +26,7 @@ from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
 from fitnoise.request import curves
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind
-from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate, Workload, used_attributes
+from fitnoise.request.workloads import Table, Workload, used_attributes
 
 MIN_CELL_BUDGET = 1e-6
 """The least relative budget of a cell that can be counted at all."""
@@ -1000,9 +1000,8 @@ class Publication:
                     "No plan was made.",
                     place="tables",
                 )
-            if t.view(self.series) not in (EACH, AtMost()) and not isinstance(
-                t.view(self.series), (Average, Change, ToDate)
-            ):
+            view = t.view(self.series)
+            if view.missing or not view.is_causal:
                 raise SpecError(
                     "series-view-unsupported",
                     f"The table {name!r} shows {self.series!r} in a way that a series does not support.",

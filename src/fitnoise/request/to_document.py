@@ -15,7 +15,8 @@ from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
 from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered, attribute_document
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal
-from fitnoise.request.workloads import AtMost, Average, Change, Family, NonMissing, Ranges, Recode, Sum, Table, ToDate
+from fitnoise.request.views import VIEWS
+from fitnoise.request.workloads import Family, Table
 
 ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 
@@ -85,26 +86,12 @@ def table_document(part: Table | Family) -> dict[str, Any]:
             out[target.kind.value] = list(family.numbers)
     if t.matrix is not None:
         return out | {"matrix": t.matrix.matrix.tolist()}
-    views = dict(t.views)
     out["attributes"] = list(t.attributes)
-    out["cumulative"] = [a for a, v in views.items() if isinstance(v, AtMost)] or None
-    out["ranges"] = {
-        a: "all" if v.bounds is None else [_as_python(b) for b in v.bounds]
-        for a, v in views.items()
-        if isinstance(v, Ranges)
-    } or None
-    out["groups"] = {
-        a: {g: values.document for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
-    } or None
-    for word, kind in (("change", Change), ("average", Average), ("to_date", ToDate)):
-        out[word] = {a: v.steps for a, v in views.items() if isinstance(v, kind)} or None
-    out["count"] = [a for a, v in views.items() if isinstance(v, NonMissing)] or None
-    out["sum"] = [*t.summed] or None
-    out["ceiling"] = next(
-        (float(v.ceiling) for v in views.values() if isinstance(v, Sum) and v.ceiling is not None), None
-    )
-    if t.averaged is not None:
-        out |= {"mean": t.averaged[0], "reference": t.averaged[1].reference}
+    for key, view_class in VIEWS.items():
+        views = {a: view for a, view in t.views if type(view) is view_class}
+        out[key] = view_class.key_document(views) if views else None
+        for view in views.values():
+            out |= view.further_keys
     out["missing"] = t.missing
     return out
 

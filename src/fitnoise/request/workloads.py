@@ -8,36 +8,35 @@ from __future__ import annotations
 
 import abc
 import hashlib
+import inspect
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, TypeVar, final, overload
+from typing import Any, ParamSpec, TypeVar, Unpack, final, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
-from fitnoise.errors import DomainError, WorkloadError
+from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arguments import checked, describe_value
-from fitnoise.kernel.checks import is_integer, is_real
 from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT
-from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Categorical, CodingRule, Domain, Hierarchy, Ordered
-from fitnoise.kernel.selections import Form, Selection
+from fitnoise.kernel.domain import RESERVED, Amount, Domain, Hierarchy, Ordered
 from fitnoise.messages import Message, rule_messages
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind, checked_confidence
+from fitnoise.request.views import EACH, VIEWS, Entry, Mean, Sum, View, ViewArguments, values_by_name
 
 QUERY = "query"
 """The column that numbers the rows of a matrix workload."""
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _T = TypeVar("_T")
-
-_DESCRIBED_ARGUMENTS = ("cumulative", "ranges", "groups", "change", "average", "to_date", "count", "sum")
-"""The arguments that the errors of this module describe in words of their own."""
 
 SLUG_BYTES = 120
 """Largest number of bytes of a table's file name without its ending: file systems take 143 to 255 with the ending."""
@@ -53,504 +52,6 @@ MIN_VARIANCE = 2.0**-1000
 
 Targets = float | ByAttribute | ByTableSize | Sequence[float] | NDArray[Any]
 """A target of all tables of a pattern, or one number for each."""
-
-
-class View(abc.ABC):
-    """The queries of a table along one attribute, with a label each.
-
-    The cells for missing values are in no order and in no range. Only a view by value, or one that names these cells,
-    shows them. Cumulative counts, ranges and groups show the others with `missing`: each then has a row of its own.
-    """
-
-    word: str
-    """The word that names this view in the default name of a table."""
-
-    steps: int = 1
-    """The number of values that a query covers or steps over, if it belongs to the name."""
-
-    signed: bool = False
-    """True if a number of this view can be negative for some records."""
-
-    @property
-    def name_suffix(self) -> str:
-        """The name of the view in the default name of a table."""
-        return f"{self.word} {self.steps}" if self.steps > 1 else self.word
-
-    missing: bool = False
-    """True if the cells for missing values that the view leaves out have rows of their own."""
-
-    def left_out(self, attribute: Attribute) -> tuple[int, ...]:
-        """Return the cells for missing values that no query of the view counts, unless `missing` adds them."""
-        return tuple(range(attribute.own_size, attribute.size))
-
-    def unshown(self, attribute: Attribute) -> tuple[int, ...]:
-        """Return the cells of values, in order, that no query of the view counts.
-
-        Args:
-            attribute: The attribute that the view shows.
-        """
-        del attribute
-        return ()
-
-    def coding_rules(self, attribute: Attribute) -> tuple[CodingRule, ...]:
-        """Return the rules that read values that are not in the cells, such as cut ones; empty without such rules."""
-        return attribute.coding_rules
-
-    def scale(self, attribute: Attribute) -> float:
-        """Return the accuracy that the queries need for a target of 1."""
-        del attribute
-        return 1.0
-
-    @final
-    def _added(self, attribute: Attribute) -> tuple[int, ...]:
-        return self.left_out(attribute) if self.missing else ()
-
-    @final
-    def _names(self, attribute: Attribute) -> tuple[str, ...]:
-        """Return the names of the cells that `missing` adds, as a released table shows them."""
-        return tuple(attribute.missing_cells[i - attribute.own_size] for i in self._added(attribute))
-
-    @abc.abstractmethod
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return the queries on the attribute's cells."""
-
-    @abc.abstractmethod
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the labels of the queries, as the released table shows them."""
-
-    def rows(self, attribute: Attribute) -> int:
-        """Return the number of queries."""
-        return len(self.labels(attribute))
-
-
-@final
-@dataclass(frozen=True)
-class EachValue(View):
-    """Every value on its own, and every cell for missing ones."""
-
-    word = ""
-
-    def left_out(self, attribute: Attribute) -> tuple[int, ...]:
-        """Return no cell, because every cell is shown."""
-        return ()
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return the identity. Raise WorkloadError for an amount, because its cells hold no records."""
-        if isinstance(attribute, Amount):
-            raise WorkloadError(
-                "amount-by-value",
-                "The table shows an amount by its values.",
-                "Of an amount, a table can have the sum (sum = …) or the mean (mean = …).",
-                "Use sum or mean, or declare a Binned attribute on the same column to count records in bins.",
-                "Nothing was planned.",
-            )
-        return op.Identity(attribute.size)
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the values."""
-        return attribute.values
-
-    def rows(self, attribute: Attribute) -> int:
-        """Return the number of values, without listing them."""
-        return attribute.size
-
-
-@final
-@dataclass(frozen=True)
-class AtMost(View):
-    """Every "at most this value" (cumulative counts): the row labelled v counts records with value ≤ v."""
-
-    missing: bool = False
-    word = "cumulative"
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return cumulative sums. Raise WorkloadError if the attribute has no order."""
-        if not attribute.ordered:
-            raise WorkloadError(
-                "cumulative-needs-order",
-                "The cumulative counts are of an attribute without an order.",
-                "Cumulative counts need an ordered or a binned attribute.",
-                "Show the attribute by value, or in groups.",
-                "Nothing was planned.",
-                place="cumulative",
-            )
-        if not attribute.missing_cells:
-            return op.Prefix(attribute.size)
-        ends = ((0, i) for i in range(attribute.own_size))
-        return op.Intervals(attribute.size, (*ends, *((i, i) for i in self._added(attribute))))
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the upper ends."""
-        return attribute.own_values + self._names(attribute)
-
-
-@final
-@dataclass(frozen=True)
-class Ranges(View):
-    """Intervals of values, ends included; all intervals if `bounds` is `None`."""
-
-    bounds: tuple[tuple[Any, Any], ...] | None = None
-    missing: bool = False
-    word = "ranges"
-
-    def _cells(self, attribute: Attribute) -> tuple[tuple[int, int], ...]:
-        if not attribute.ordered:
-            raise WorkloadError(
-                "ranges-need-order",
-                "The ranges are of an attribute without an order.",
-                "Ranges need an ordered or a binned attribute.",
-                "Show groups of the attribute instead.",
-                "Nothing was planned.",
-                place="ranges",
-            )
-        if self.bounds is None:
-            n = attribute.own_size
-            if n > 2048:
-                raise WorkloadError(
-                    "too-many-ranges",
-                    f"All ranges of {n} values are {n * (n + 1) // 2} queries.",
-                    "All ranges are supported for at most 2048 values.",
-                    "Name the ranges to publish.",
-                    "Nothing was planned.",
-                    place="ranges",
-                )
-            return tuple((i, j) for i in range(n) for j in range(i, n))
-        cells = (Selection(Form.RANGE, (a, b)).cells(attribute) for a, b in self.bounds)
-        return tuple((positions[0], positions[-1]) for positions in cells)
-
-    def unshown(self, attribute: Attribute) -> tuple[int, ...]:
-        """Return the cells that no range counts.
-
-        Args:
-            attribute: The attribute that the view shows.
-        """
-        if self.bounds is None:
-            return ()
-        return _others(attribute, (i for start, end in self._cells(attribute) for i in range(start, end + 1)))
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return interval sums."""
-        return op.Intervals(attribute.size, self._cells(attribute) + tuple((i, i) for i in self._added(attribute)))
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return texts such as "18 – 64"."""
-        v = attribute.values
-        spans = tuple(str(v[i]) if i == j else f"{v[i]} – {v[j]}" for i, j in self._cells(attribute))
-        names = self._names(attribute)
-        _refuse_one_label(spans, names)
-        return spans + names
-
-
-@final
-@dataclass(frozen=True)
-class Recode(View):
-    """Named groups of values, which may leave values out.
-
-    Two ranges are disjoint, or one lies within the other, such as a band within a total. Groups of single values may
-    overlap in any way.
-    """
-
-    groups: tuple[tuple[str, Selection], ...]
-    missing: bool = False
-    word = "groups"
-
-    def left_out(self, attribute: Attribute) -> tuple[int, ...]:
-        """Return the cells for missing values that no group names."""
-        grouped = {i for group in self._cells(attribute) for i in group}
-        return tuple(i for i in range(attribute.own_size, attribute.size) if i not in grouped)
-
-    def _cells(self, attribute: Attribute) -> tuple[tuple[int, ...], ...]:
-        cells = []
-        for name, values in self.groups:
-            try:
-                cells.append(values.cells(attribute))
-            except DomainError as error:
-                raise error.with_place(f"groups.{name}") from None
-        spans = [(c[0], -c[-1], g) for g, c in zip(self.groups, cells, strict=True) if g[1].is_range(attribute)]
-        _refuse_overlap(attribute, sorted(spans, key=lambda span: span[:2]))
-        return tuple(cells)
-
-    def unshown(self, attribute: Attribute) -> tuple[int, ...]:
-        """Return the cells that no group counts.
-
-        Args:
-            attribute: The attribute that the view shows.
-        """
-        return _others(attribute, itertools.chain.from_iterable(self._cells(attribute)))
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return group sums."""
-        return op.Groups(attribute.size, self._cells(attribute) + tuple((i,) for i in self._added(attribute)))
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the names of the groups."""
-        groups, names = tuple(name for name, _ in self.groups), self._names(attribute)
-        if len(set(groups)) != len(groups):
-            raise WorkloadError(
-                "group-twice",
-                f"The table names a group twice: {list(groups)}.",
-                "",
-                "Give each group a name of its own.",
-                "Nothing was planned.",
-                place="groups",
-            )
-        _refuse_one_label(groups, names)
-        return groups + names
-
-
-@final
-@dataclass(frozen=True)
-class Change(View):
-    """The differences of each value and the value `steps` before it; with the lag of a year, seasonal differences.
-
-    The values are in their declared order. The first `steps` values have no row, because no value is `steps` before
-    them.
-    """
-
-    steps: int = 1
-    word = "change"
-    signed = True
-
-    def unshown(self, attribute: Attribute) -> tuple[int, ...]:
-        """Return the cells that no change counts: those in the middle, if values are fewer than twice the steps.
-
-        Args:
-            attribute: The attribute that the view shows.
-        """
-        return tuple(range(attribute.own_size - self.steps, self.steps))
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return differences. Raise WorkloadError if the values have no sequence or are too few."""
-        n = _following(attribute, "change", self.steps, 1)
-        return op.Differences(attribute.size, tuple((i, i - self.steps) for i in range(self.steps, n)))
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the later value of each difference."""
-        return attribute.own_values[self.steps :]
-
-
-@final
-@dataclass(frozen=True)
-class Average(View):
-    """Moving averages: the mean of each value and the `steps` − 1 values before it.
-
-    The values are in their declared order. The first `steps` − 1 values have no row, because too few values precede
-    them. The targets refer to the published mean. The mechanism measures sums, in whole numbers.
-    """
-
-    steps: int = field()  # without a default
-    word = "average"
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return means. Raise WorkloadError if the values have no sequence or are too few."""
-        n = _following(attribute, "average", self.steps, 0)
-        return op.Averages(attribute.size, tuple((i, i + self.steps - 1) for i in range(n - self.steps + 1)))
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the last value of each mean."""
-        return attribute.own_values[self.steps - 1 :]
-
-
-@final
-@dataclass(frozen=True)
-class ToDate(View):
-    """The sums of each value and those before it in its season of `steps` values: years to date."""
-
-    steps: int = field()  # without a default
-    word = "to date"
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return interval sums. Raise WorkloadError if the values have no sequence."""
-        n = _following(attribute, "to_date", 1, 0)
-        return op.Intervals(attribute.size, tuple((i - i % self.steps, i) for i in range(n)))
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the last value of each sum."""
-        return attribute.own_values
-
-
-def _following(attribute: Attribute, what: str, steps: int, less: int) -> int:
-    """Return the number of values, which must be in sequence and at least `steps` + `less`.
-
-    Raises:
-        WorkloadError: The attribute has fewer values, or its values have no sequence.
-    """
-    if not attribute.ordered and not isinstance(attribute, Categorical):
-        raise WorkloadError(
-            "values-need-sequence",
-            f"The attribute of {what} is {attribute.kind}.",
-            "Its values must follow one another: ordered, binned, or categorical in the order of its codes.",
-            "Name such an attribute.",
-            "Nothing was planned.",
-            place=what,
-        )
-    n = attribute.own_size
-    if n < steps + less:
-        raise WorkloadError(
-            "too-few-values",
-            f"The attribute of {what} has {n} values.",
-            f"With {what} over {steps} values, it needs at least {steps + less} of them.",
-            "Use fewer steps, or another attribute.",
-            "Nothing was planned.",
-            place=what,
-        )
-    return n
-
-
-@final
-@dataclass(frozen=True)
-class Sum(View):
-    """The sum of an amount, or of whole numbers, over the records; of several, the sum of their product.
-
-    ceiling: The limit t up to which an amount counts, Σ min(x, t): a declared ceiling; None is the end of its range.
-    """
-
-    ceiling: float | None = None
-    word = "sum"
-
-    @property
-    def name_suffix(self) -> str:
-        """The word, with the ceiling if the view has one."""
-        return self.word if self.ceiling is None else f"{self.word} up to {self.ceiling}"
-
-    def coding_rules(self, attribute: Attribute) -> tuple[CodingRule, ...]:
-        """Return the rules by which amounts are cut to the ceiling."""
-        if isinstance(attribute, Amount):
-            return attribute.coding_rules_up_to(attribute.upper_limit(self.ceiling))
-        return attribute.coding_rules
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return the amount that each cell adds: whole numbers, in units of their own."""
-        if isinstance(attribute, Amount):
-            values, unit = _integer_knots(attribute, attribute.upper_limit(self.ceiling))
-        elif self.ceiling is not None:
-            raise WorkloadError(
-                "ceiling-needs-amount",
-                "The table has a ceiling, and sums whole numbers.",
-                "A ceiling is one of those that an amount declares.",
-                "Clip the range of the attribute, or declare an amount on the same column.",
-                "Nothing was planned.",
-                place="ceiling",
-            )
-        elif isinstance(attribute, Ordered):
-            values, unit = [*range(attribute.low, attribute.high + 1)], 1.0
-            if not any(values):
-                raise WorkloadError(
-                    "sum-always-zero",
-                    "The only value of the summed attribute is 0.",
-                    "Its sum is always 0.",
-                    "Leave the sum out.",
-                    "Nothing was planned.",
-                    place="sum",
-                )
-        else:
-            raise WorkloadError(
-                "sum-needs-amount",
-                f"The summed attribute is {attribute.kind}.",
-                "A sum needs amounts or whole numbers (Amount or Ordered).",
-                "Name such an attribute.",
-                "Nothing was planned.",
-                place="sum",
-            )
-        row = np.array([values + [0] * len(attribute.missing_cells)], dtype=np.int64)
-        return op.Scaled(op.Dense(row), np.array([unit]))
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the word, with the ceiling."""
-        return (self.name_suffix,)
-
-
-@final
-@dataclass(frozen=True)
-class NonMissing(View):
-    """The number of records with a value: those in no cell for missing values.
-
-    A sum of the attribute adds up these records.
-    """
-
-    word = "count"
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return one query that adds up the own cells. Raise WorkloadError if the attribute has no other cells."""
-        if not attribute.missing_cells:
-            raise WorkloadError(
-                "count-needs-missing",
-                "The attribute of count has no cells for missing values.",
-                "Without such cells, the count is the number of all records.",
-                "Leave count out, or declare cells for missing values (missing = … of the attribute).",
-                "Nothing was planned.",
-                place="count",
-            )
-        return op.Groups(attribute.size, (tuple(range(attribute.own_size)),))
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the word."""
-        return (self.word,)
-
-
-@final
-@dataclass(frozen=True)
-class Mean(View):
-    """The mean of an amount, measured as counts at both ends of its range.
-
-    A record of x counts (high − x)/(high − low) at the lower end, and the rest at the upper end. A mean r is least
-    certain at an end of the range. For the sum S and the number N of records, S − r N has high − low times the error
-    of the count at that end. A margin t for every possible mean of n records therefore needs the margin
-    t n/(high − low) of both counts.
-
-    reference: The public number n of records to which the target refers.
-    """
-
-    reference: float
-    word = "mean"
-
-    def operator(self, attribute: Attribute) -> op.Operator:
-        """Return both ends of the range as queries. A knot between the ends counts at both, in parts."""
-        if not isinstance(attribute, Amount):
-            raise WorkloadError(
-                "mean-needs-amount",
-                f"The attribute of mean is {attribute.kind}.",
-                "A mean needs an amount.",
-                "Name an amount; the mean of whole numbers shown by value follows from the release (Release.mean).",
-                "Nothing was planned.",
-                place="mean",
-            )
-        if attribute.range_attribute is not None:
-            raise WorkloadError(
-                "mean-of-ranges-by-class",
-                f"The range of the amount depends on {attribute.range_attribute!r}.",
-                "No target of its mean has one meaning for all of these ranges.",
-                "Publish its sum and the number of records: Release.mean computes the mean from them.",
-                "Nothing was planned.",
-                place="mean",
-            )
-        if not attribute.ceilings:
-            return op.Groups(attribute.size, ((0,), (1,)))
-        passed = np.cumsum((0, *attribute.steps))
-        rows = np.stack([passed[-1] - passed, passed]) // math.gcd(*passed.tolist())
-        zeros = np.zeros((2, len(attribute.missing_cells)), dtype=np.int64)
-        return op.Scaled(op.Dense(np.hstack([rows, zeros])), np.full(2, 1 / int(rows.max())))
-
-    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the ends."""
-        ends = attribute.own_values
-        return ends[0], ends[-1]
-
-    def scale(self, attribute: Attribute) -> float:
-        """Return the number of records at an end for a unit of the mean: n/(high − low)."""
-        low, high = self.labels(attribute)
-        return self.reference / (float(high) - float(low))
-
-
-def _integer_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
-    """Return an amount's knots, cut to a ceiling, as whole numbers, and the largest unit that divides them all."""
-    exact = attribute.exact
-    parts = [x for x in (exact.low, exact.high, exact.step) if x]
-    below = math.lcm(*(x.denominator for x in parts))
-    unit = Fraction(math.gcd(*(int(x * below) for x in parts)), below)
-    last = attribute.own_values.index(top)
-    knots = (exact.low, *exact.ceilings, exact.high)
-    return [int(knots[min(i, last)] / unit) for i in range(len(knots))], float(unit)
 
 
 def _weighted(queries: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
@@ -573,50 +74,6 @@ def _weighted(queries: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
     return op.Scaled(op.Dense(rows.astype(np.int64)), scales)
 
 
-def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Raise WorkloadError if a row that `missing` adds would have the label of another row."""
-    for name in set(labels).intersection(names):
-        raise WorkloadError(
-            "row-name-twice",
-            f"Two rows have the name {name!r}: a range or group, and a cell that missing adds.",
-            "",
-            "Rename the cell or the group, or leave missing out.",
-            "Nothing was planned.",
-            place="missing",
-        )
-
-
-def _others(attribute: Attribute, counted: Iterable[int]) -> tuple[int, ...]:
-    """Return the cells of values that are not counted."""
-    counted_cells = set(counted)
-    return tuple(i for i in range(attribute.own_size) if i not in counted_cells)
-
-
-def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[str, Selection]]]) -> None:
-    """Raise WorkloadError if two ranges overlap and neither contains the other; `spans` are sorted, longest first."""
-    around: list[tuple[int, str]] = []
-    for start, end, (name, _) in spans:
-        while around and around[-1][0] < start:
-            around.pop()
-        if around and around[-1][0] < -end:
-            raise WorkloadError(
-                "groups-overlap",
-                f"The groups {around[-1][1]!r} and {name!r} both count {attribute.values[start]!r}, and "
-                "neither lies within the other.",
-                "Two ranges among the groups are disjoint, or one lies within the other.",
-                "Let each range start after the one before it ends, or use ranges instead of groups.",
-                "Nothing was planned.",
-                place="groups",
-            )
-        around.append((-end, name))
-
-
-EACH = EachValue()
-
-VIEWS: tuple[type[View], ...] = (AtMost, Ranges, Recode, Change, Average, ToDate, Sum, NonMissing, Mean)
-"""All views that a specification can say of an attribute, in addition to one row for each value."""
-
-
 @final
 @dataclass(frozen=True)
 class Table:
@@ -635,8 +92,7 @@ class Table:
     @property
     def default_name(self) -> str:
         """The name of a table without a given name: its attributes, each with its view."""
-        labels = (f"{a} {self.view(a).name_suffix}".rstrip() for a in self.attributes)
-        return " by ".join(labels) or "total"
+        return " by ".join(_described(self, a) for a in self.attributes) or "total"
 
     def view(self, attribute: str) -> View:
         """Return the view of one of the table's attributes.
@@ -791,14 +247,13 @@ class Table:
                 to an attribute that the table does not show, or that has another view. Or a matrix has attributes.
         """
         for i, (a, view) in enumerate(self.views):
-            if type(view) not in VIEWS:
+            if type(view) not in VIEWS.values():
                 raise WorkloadError(
                     "view-class-unknown",
                     f"The table {self.name!r} shows {a!r} through {type(view).__name__}, a view that no plan file can "
                     "hold.",
                     "",
-                    "Build the table with fitnoise.table, from its cumulative, ranges, groups, change, average, "
-                    "to_date, count, sum or mean.",
+                    f"Build the table with fitnoise.table, from its views: {', '.join(VIEWS)}.",
                     "Nothing was planned.",
                     place=a,
                 )
@@ -954,40 +409,26 @@ def _underscored(text: str) -> str:
     return re.sub(r"[\W_]+", "_", text.lower())
 
 
-def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    names = (value,) if isinstance(value, str) else tuple(value)
-    _refuse_no_names(names)
-    return names
+def _with_views(function: Callable[P, R]) -> Callable[P, R]:
+    """Name each view in the signature and the docstring of a function, in place of its last argument, **views."""
+    signature, hints = inspect.signature(function), get_type_hints(ViewArguments)
+    *others, _ = signature.parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    views = [inspect.Parameter(key, keyword, default=None, annotation=hint) for key, hint in hints.items()]
+    parameters = sorted([*others, *views], key=lambda x: (x.kind, x.name not in VIEWS))
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    function.__annotations__ |= hints
+    if function.__doc__ is not None:  # Python drops docstrings with -OO
+        entries = "".join(f"        {key}: {view.description}\n" for key, view in VIEWS.items())
+        function.__doc__ = re.sub(r" {8}views: [^\n]*\n", lambda _: entries, function.__doc__)
+    return function
 
 
-def _refuse_no_names(names: Iterable[object]) -> None:
-    """Raise WorkloadError for an object that is not an attribute's name."""
-    for a in names:
-        if not isinstance(a, str):
-            raise WorkloadError(
-                "attribute-name-not-text",
-                f"The table names an attribute {a!r}.",
-                "Names of attributes are texts.",
-                "Give names of attributes.",
-                "Nothing was planned.",
-            )
-
-
-@checked(WorkloadError, "Nothing was planned.", *_DESCRIBED_ARGUMENTS, "name")
+@checked(WorkloadError, "Nothing was planned.", *VIEWS, "name", "missing")
+@_with_views
 def table(
     *attributes: str,
-    cumulative: str | Sequence[str] | None = None,
-    ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
-    groups: Mapping[str, Mapping[str, Any]] | None = None,
-    change: str | Mapping[str, int] | None = None,
-    average: Mapping[str, int] | None = None,
-    to_date: Mapping[str, int] | None = None,
-    count: str | Sequence[str] | None = None,
-    sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
     ceiling: float | None = None,
-    mean: str | None = None,
     margin: float | ByAttribute | ByTableSize | None = None,
     std_error: float | ByAttribute | ByTableSize | None = None,
     variance: float | ByAttribute | ByTableSize | None = None,
@@ -997,28 +438,14 @@ def table(
     confidence: float | None = None,
     name: str | None = None,
     missing: bool = False,
+    **views: Unpack[ViewArguments],
 ) -> Table:
     """Return a table to publish: one number for every combination of its attributes' values.
 
     Args:
         attributes: The names of attributes of the domain, shown value by value; no name means the grand total.
-        cumulative: The attributes shown as "at most this value" instead.
-        ranges: The attributes shown as ranges: a name for all ranges, or a mapping name → list of (first, last).
-        groups: The attributes shown as groups: a mapping name → {group: values}. Along an order, (first, last) is a
-            range, ends included, and {"values": […]} are single values. Without an order, a list contains codes.
-        change: The attributes shown as changes, in their declared order: a name, or a mapping name → lag. Each row is a
-            value less the value one lag before. The lag of a year gives seasonal differences; a name has the lag 1.
-        average: The attributes shown as moving averages: a mapping name → number of values. Targets refer to the mean.
-        to_date: The attributes shown as sums that restart after a number of values, counted from the first: a mapping
-            name → this number. 12 months make years to date. For sums that never restart see `cumulative`.
-        count: The attributes whose records with a value are counted; records in cells for missing values are not. A sum
-            of an amount adds up these records.
-        sum: The amounts (or attributes of whole numbers) to sum; with several, the table sums their product. Targets
-            are in units of the sum.
         ceiling: The limit t up to which the one summed amount counts, Σ min(x, t): one of the `ceilings` that it
             declares. Default: the end of its range.
-        mean: An amount whose mean is published. The target is in its units. It holds for every possible mean of
-            `reference` records. The table has the mean and the ends of its interval, `low` and `high`.
         margin: The half-width of the interval at `confidence`, in people. Or exactly one of the following:
         std_error: The standard error, in people.
         variance: The variance, in people².
@@ -1031,6 +458,7 @@ def table(
             attributes in other ways are numbered from the second on.
         missing: True if cells for missing values that cumulative counts, ranges or groups leave out have rows of their
             own.
+        views: The attributes shown through other views, by the key of each view.
 
     Raises:
         WorkloadError: The table has no target or several, an attribute twice, or a target that is not a positive finite
@@ -1040,50 +468,13 @@ def table(
     Example:
         `table("status", cumulative="age", margin=30)` publishes, for each status, every "age at most a" to ±30.
     """
-    if not isinstance(missing, bool):
-        raise WorkloadError(
-            "missing-not-boolean",
-            f"The argument missing is {missing!r}.",
-            "",
-            "Give True or False.",
-            "Nothing was planned.",
-            place="missing",
-        )
-    spans = {ranges: None} if isinstance(ranges, str) else dict(ranges or {})
-    views: dict[str, View] = {a: AtMost(missing) for a in _listed(cumulative)}
-    counted, summed = _listed(count), _listed(sum)
-    if mean is not None and not isinstance(mean, str):
-        raise WorkloadError(
-            "mean-not-a-name",
-            f"The argument mean is {mean!r}.",
-            "",
-            "Give the name of one amount.",
-            "Nothing was planned.",
-            place="mean",
-        )
-    averaged = {} if mean is None else {mean: Mean(_reference(mean, reference))}
-    for extra in (
-        {a: Ranges(None if b is None else _bounds(a, b), missing) for a, b in spans.items()},
-        {a: Recode(_groups(a, m), missing) for a, m in (groups or {}).items()},
-        {a: Change(n) for a, n in _counts("change", {change: 1} if isinstance(change, str) else change, 1)},
-        {a: Average(n) for a, n in _counts("average", average, 2)},
-        {a: ToDate(n) for a, n in _counts("to_date", to_date, 2)},
-        dict.fromkeys(counted, NonMissing()),
-        dict.fromkeys(summed, Sum(_ceiling(summed, ceiling))),
-        averaged,
-    ):
-        for a, view in extra.items():
-            if a in views:
-                raise WorkloadError(
-                    "two-views",
-                    f"The attribute {a!r} has two views in one table.",
-                    "",
-                    "Publish two tables.",
-                    "Nothing was planned.",
-                    place=a,
-                )
-            views[a] = view
-    if missing and not any(view.missing for view in views.values()):
+    stated = [
+        (key, a, view_class.parse(Entry(a, value, missing, ceiling, reference)))
+        for key, view_class in VIEWS.items()
+        for a, value in values_by_name(views.get(key))
+    ]
+    keys, names = [key for key, _, _ in stated], [a for _, a, _ in stated]
+    if missing and not any(view.missing for _, _, view in stated):
         raise WorkloadError(
             "missing-without-views",
             "The table has missing = true, and no cumulative counts, ranges or groups.",
@@ -1092,8 +483,16 @@ def table(
             "Nothing was planned.",
             place="missing",
         )
-    _refuse_no_names(attributes)
-    if averaged and summed:
+    if ceiling is not None and keys.count("sum") != 1:
+        raise WorkloadError(
+            "ceiling-needs-one-sum",
+            f"The table has a ceiling and sum = {[a for key, a, _ in stated if key == 'sum']}.",
+            "A ceiling is of the sum of one amount: means and products use the complete range.",
+            "Declare an amount of that range on the same column for them.",
+            "Nothing was planned.",
+            place="ceiling",
+        )
+    if "mean" in keys and "sum" in keys:
         raise WorkloadError(
             "sum-and-mean",
             "The table has sum and mean.",
@@ -1102,7 +501,7 @@ def table(
             "Nothing was planned.",
             place="mean",
         )
-    if averaged and change:
+    if "mean" in keys and "change" in keys:
         raise WorkloadError(
             "change-of-mean",
             "The table has change and mean.",
@@ -1112,16 +511,15 @@ def table(
             "Nothing was planned.",
             place="change",
         )
-    listed = (*_listed(cumulative), *counted, *summed)
-    columns = attributes + tuple(a for a in views if a not in attributes)
-    columns += tuple(a for i, a in enumerate(listed) if a in listed[:i])
+    by_value = tuple(a for a, _ in values_by_name(attributes))
+    columns = by_value + tuple(a for i, a in enumerate(names) if a not in attributes or a in names[:i])
     if len(set(columns)) != len(columns):
         twice = next(a for i, a in enumerate(columns) if a in columns[:i])
         raise WorkloadError(
             "attribute-twice",
             f"The attribute {twice!r} appears twice in one table.",
             "",
-            "Name each attribute once.",
+            "Name each attribute once, or publish two tables.",
             "Nothing was planned.",
             place=twice,
         )
@@ -1142,98 +540,9 @@ def table(
             "Nothing was planned.",
         )
     ((kind, number),) = numbers.items()
-    target = Target(kind, number, confidence, None if averaged else reference)
-    new_table = Table(name or "", columns, target, tuple(views.items()))
+    target = Target(kind, number, confidence, None if "mean" in keys else reference)
+    new_table = Table(name or "", columns, target, tuple((a, view) for _, a, view in stated))
     return replace(new_table, name=new_table.default_name) if name is None else new_table
-
-
-def _bounds(attribute: str, ranges: Iterable[Any]) -> tuple[tuple[Any, Any], ...]:
-    """Return the ends of ranges."""
-    pairs = [x if isinstance(x, (list, tuple)) else () for x in ranges]
-    if not all(len(x) == 2 for x in pairs):
-        raise WorkloadError(
-            "ranges-not-pairs",
-            f"The ranges of {attribute!r} are {describe_value(ranges)}, and some are not pairs.",
-            "Ranges are a list of pairs, [[first, last], …].",
-            "Give both ends of each range.",
-            "Nothing was planned.",
-            place="ranges",
-        )
-    return tuple((x, y) for x, y in pairs)
-
-
-def _groups(attribute: str, groups: Mapping[str, Any]) -> tuple[tuple[str, Selection], ...]:
-    """Return the groups, as they were written."""
-    selections = []
-    for name, values in groups.items():
-        try:
-            selections.append((str(name), Selection.parse(values)))
-        except DomainError as error:
-            raise WorkloadError(
-                "group-unusable",
-                f"The group {name!r} of {attribute!r} cannot be used. {error.given}",
-                error.needed,
-                error.action,
-                "Nothing was planned.",
-                place=f"groups.{attribute}.{name}",
-            ) from None
-    return tuple(selections)
-
-
-def _counts(what: str, counts: Mapping[str, int] | None, minimum: int) -> Iterator[tuple[str, int]]:
-    """Yield each attribute with the number of its values in one query."""
-    for a, n in (counts or {}).items():
-        if not is_integer(n) or n < minimum:
-            raise WorkloadError(
-                "steps-unusable",
-                f"The number of values for {what} of {a!r} is {n!r}.",
-                f"It must be a whole number of at least {minimum}.",
-                "Give such a number.",
-                "Nothing was planned.",
-                place=what,
-            )
-        yield a, int(n)
-
-
-def _ceiling(summed: Sequence[str], ceiling: float | None) -> float | None:
-    """Return the limit up to which one summed attribute counts, as an integer if it is a whole number."""
-    if ceiling is None:
-        return None
-    if not is_real(ceiling) or not math.isfinite(ceiling):
-        raise WorkloadError(
-            "ceiling-not-finite",
-            f"The ceiling is {ceiling!r}.",
-            "It must be a finite number, one of those that the amount declares.",
-            "Give such a number.",
-            "Nothing was planned.",
-            place="ceiling",
-        )
-    if len(summed) != 1:
-        raise WorkloadError(
-            "ceiling-needs-one-sum",
-            f"The table has a ceiling and sum = {list(summed)}.",
-            "A ceiling is of the sum of one amount: means and products use the complete range.",
-            "Declare an amount of that range on the same column for them.",
-            "Nothing was planned.",
-            place="ceiling",
-        )
-    t = float(ceiling)
-    return int(t) if t.is_integer() else t
-
-
-def _reference(attribute: str, reference: float | PublicTotal | None) -> float:
-    """Return the number of records to which the target of a mean refers."""
-    if isinstance(reference, PublicTotal) or not is_real(reference) or not 0 < float(reference) < math.inf:
-        raise WorkloadError(
-            "mean-needs-reference",
-            f"The mean of {attribute!r} has the reference {reference!r}.",
-            "It needs the public number of records to which its target refers; with fewer records a "
-            "mean is less accurate.",
-            "Give such a number, such as reference = 2_000.",
-            "Nothing was planned.",
-            place="reference",
-        )
-    return float(reference)
 
 
 @final
@@ -1478,25 +787,16 @@ def _varying(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _described(t: Table, attribute: str) -> str:
-    word = t.view(attribute).name_suffix
-    return f"{attribute} {word}" if word else attribute
+    return f"{attribute} {t.view(attribute).name_suffix}".rstrip()
 
 
-@checked(WorkloadError, "Nothing was planned.", *_DESCRIBED_ARGUMENTS, "name")
+@checked(WorkloadError, "Nothing was planned.", *VIEWS, "name", "missing")
+@_with_views
 def all_tables(
     order: int,
     pattern_attributes: Iterable[str],
     *attributes: str,
-    cumulative: str | Sequence[str] | None = None,
-    ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
-    groups: Mapping[str, Mapping[str, Any]] | None = None,
-    change: str | Mapping[str, int] | None = None,
-    average: Mapping[str, int] | None = None,
-    to_date: Mapping[str, int] | None = None,
-    count: str | Sequence[str] | None = None,
-    sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
     ceiling: float | None = None,
-    mean: str | None = None,
     margin: Targets | None = None,
     std_error: Targets | None = None,
     variance: Targets | None = None,
@@ -1506,6 +806,7 @@ def all_tables(
     confidence: float | None = None,
     name: str | None = None,
     missing: bool = False,
+    **views: Unpack[ViewArguments],
 ) -> Family:
     """Return all tables that show `order` of some attributes: `all_tables(2, names, margin=30)` is every pair.
 
@@ -1513,16 +814,7 @@ def all_tables(
         order: The number of attributes of `pattern_attributes` that each table shows, value by value.
         pattern_attributes: The names of attributes.
         attributes: The further attributes that every table shows, value by value.
-        cumulative: The further attributes shown as "at most this value".
-        ranges: The further attributes shown as ranges.
-        groups: The further attributes shown as groups.
-        change: The further attributes shown as changes; see :func:`table`.
-        average: The further attributes shown as moving averages; see :func:`table`.
-        to_date: The further attributes shown as sums that restart; see :func:`table`.
-        count: The attributes whose records with a value every table counts; see :func:`table`.
-        sum: The amounts that every table sums; see :func:`table`.
         ceiling: The limit up to which each value counts; see :func:`table`.
-        mean: The amount whose mean every table publishes; see :func:`table`.
         margin: Exactly one of this and the next four is given; see :func:`table`. A sequence has one number for each
             table, in the order in which :func:`itertools.combinations` goes through `pattern_attributes`.
         std_error: One number as for :func:`table`, or one for each table.
@@ -1533,6 +825,7 @@ def all_tables(
         confidence: The confidence level of the tables; see :func:`table`.
         name: The text put before the name of each table.
         missing: True for rows of missing values; see :func:`table`.
+        views: The further attributes shown through other views; see :func:`table`.
 
     Returns:
         The tables, which :class:`Workload` takes together with others.
@@ -1559,21 +852,13 @@ def all_tables(
             target_numbers[kind.value] = 1.0  # for now: each table has its own
     template = table(
         *attributes,
-        cumulative=cumulative,
-        ranges=ranges,
-        groups=groups,
-        change=change,
-        average=average,
-        to_date=to_date,
-        count=count,
-        sum=sum,
         ceiling=ceiling,
-        mean=mean,
         **target_numbers,
         reference=reference,
         confidence=confidence,
         name=name or "",
         missing=missing,
+        **views,
     )
     return Family(template, tuple(pattern_attributes), order, numbers)
 

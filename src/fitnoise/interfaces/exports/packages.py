@@ -19,6 +19,7 @@ from fitnoise.reading.description import charge
 from fitnoise.reading.integer_tables import SIMULATED
 from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of, releases
 from fitnoise.reading.release_files import csv_text, field, to_json
+from fitnoise.request.views import EACH
 from fitnoise.request.workloads import slug
 
 MAX_LISTED_VALUES = 1_000
@@ -101,23 +102,16 @@ def _field(source: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
     column_values = query.labels(workload.domain)[name]
     kind = "integer" if all(type(x) is int for x in column_values) else "string"
     labels = [x if kind == "integer" else _in_file(str(x)) for x in column_values]
-    view, codes = ("", None) if query.matrix is not None else (query.view(name).word, _codes(workload.domain[name]))
-    meanings = {
-        "cumulative": "Of records with at most this value.",
-        "count": "Of records with a value of this attribute.",
-        "sum": "The numbers are sums of this attribute.",
-        "": "",
-    }
-    meanings |= {word: f"Values by {word}." for word in ("ranges", "groups", "change", "average", "to date", "mean")}
-    described = meanings[view]
-    if query.matrix is None and query.view(name).steps > 1:
-        described = f"Values by {query.view(name).name_suffix}."
+    view = None if query.matrix is not None else query.view(name)
+    column = None if view is None else view.column()
+    described = "" if column is None else english(column)
+    codes = _codes(workload.domain[name]) if view is EACH else None
     return {
         "name": name,
         "type": kind,
         **({"description": described} if described else {}),
         **({"constraints": {"enum": labels}} if len(labels) <= MAX_LISTED_VALUES else {}),
-        **({"codes": dict(zip(labels, codes, strict=False))} if codes and not view else {}),
+        **({"codes": dict(zip(labels, codes, strict=False))} if codes else {}),
     }
 
 

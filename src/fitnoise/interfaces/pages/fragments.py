@@ -17,7 +17,6 @@ from itertools import groupby
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, final
 
-from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.render import readable
 from fitnoise.interfaces.reports.plans import table_label, warned
@@ -48,9 +47,6 @@ BANDS = {Band.RELIABLE: "page.band.reliable", Band.CARE: "page.band.care", Band.
 
 FIGURE_SPACE = "\u2007"
 """A space as wide as a digit: padding before the margins of a column, so that all of them are equally wide."""
-
-PLAIN_HEADINGS = ("each", "query", "ranges", "groups", "count", "sum", "mean")
-"""Views whose columns are headed by the attribute's name alone: their labels say the rest."""
 
 PAGES_PACKAGE = "fitnoise.interfaces.pages"
 
@@ -163,49 +159,13 @@ def _type(x: object) -> str:
 
 def heading(language: Translator, heading: Heading) -> str:
     """Return the heading of a column of labels."""
-    name, n = heading.name, language.number(heading.steps)
-    match heading.view:
-        case "cumulative":
-            return language.translate("page.heading.cumulative", name=name)
-        case "change":
-            return language.translate("page.heading.change", name=name)
-        case "average":
-            return language.translate("page.heading.average", name=name, n=n)
-        case "to date":
-            return language.translate("page.heading.to_date", name=name)
-        case view if view in PLAIN_HEADINGS:
-            return name
-    raise _unknown_view(heading)
-
-
-def _unknown_view(heading: Heading) -> ReleaseError:
-    """Return the error for a view that no page can name."""
-    return ReleaseError(
-        "view-without-heading",
-        f"The column {heading.name!r} has the view {heading.view!r}, which has no heading.",
-        "",
-        "Name other tables.",
-        "Nothing was written.",
-    )
+    return heading.name if heading.view is None else language.heading(heading.view.heading(heading.name))
 
 
 def meaning(language: Translator, heading: Heading) -> str:
-    """Return the meaning of the rows of a column; empty for one that shows value by value."""
-    name, n = heading.name, language.number(heading.steps)
-    match heading.view:
-        case "cumulative":
-            return language.translate("page.rows.cumulative", name=name)
-        case "change":
-            return language.translate("page.rows.change", name=name, n=n)
-        case "average":
-            return language.translate("page.rows.average", name=name, n=n)
-        case "to date":
-            return language.translate("page.rows.to_date", name=name, n=n)
-        case "count":
-            return language.translate("page.rows.count", name=name)
-        case view if view in PLAIN_HEADINGS:
-            return ""
-    raise _unknown_view(heading)
+    """Return the meaning of the rows of a column; empty if its labels say all."""
+    message = None if heading.view is None else heading.view.meaning(heading.name)
+    return "" if message is None else language.write(message)
 
 
 def rules(language: Translator, unit: PrivacyUnit) -> str:
@@ -285,7 +245,8 @@ def caption(table: TableLayout, language: Translator) -> str:
 
 def _statistic(table: TableLayout, language: Translator) -> str:
     """Return the statistic that the numbers of a table estimate."""
-    changes = any(h.view == "change" for h in (*table.stubs, *([table.across] if table.across else ())))
+    headings = (*table.stubs, *([table.across] if table.across else ()))
+    changes = any(h.view is not None and h.view.signed for h in headings)
     names = readable(" × ".join(table.summed))
     if table.averaged is not None:
         return language.translate("page.caption.means", name=readable(table.averaged))

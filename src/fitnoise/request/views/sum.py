@@ -1,0 +1,120 @@
+"""Sums of amounts and of whole numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self, final
+
+import numpy as np
+
+from fitnoise.algebra import operators as op
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.checks import is_real
+from fitnoise.kernel.domain import Amount, Attribute, CodingRule, Ordered
+from fitnoise.request.views._base import Entry, KeyedView, RowOrder
+
+
+@final
+@dataclass(frozen=True)
+class Sum(KeyedView):
+    """The sum of an amount, or of whole numbers, over the records; of several, the sum of their product.
+
+    ceiling: The limit t up to which an amount counts, Σ min(x, t): a declared ceiling; None is the end of its range.
+    """
+
+    ceiling: float | None = None
+    key, kind = "sum", str | list[str]
+    description = (
+        "The amounts or attributes of whole numbers that the table sums; for several, the table sums their product. If "
+        "absent, the table counts records."
+    )
+    row_order, signed, is_causal = RowOrder.NONE, False, False
+    heading_text, rows_text, column_text = None, None, "report.column.sum"
+    document = None
+
+    @classmethod
+    def parse(cls, entry: Entry) -> Self:
+        """Return the view, with a ceiling as an integer if it is a whole number."""
+        if entry.ceiling is None:
+            return cls()
+        if not is_real(entry.ceiling) or not math.isfinite(entry.ceiling):
+            raise WorkloadError(
+                "ceiling-not-finite",
+                f"The ceiling is {entry.ceiling!r}.",
+                "It must be a finite number, one of those that the amount declares.",
+                "Give such a number.",
+                "Nothing was planned.",
+                place="ceiling",
+            )
+        t = float(entry.ceiling)
+        return cls(int(t) if t.is_integer() else t)
+
+    @property
+    def further_keys(self) -> Mapping[str, Any]:
+        """The ceiling, if the view has one."""
+        return {} if self.ceiling is None else {"ceiling": float(self.ceiling)}
+
+    @property
+    def name_suffix(self) -> str:
+        """The key, with the ceiling if the view has one."""
+        return self.key if self.ceiling is None else f"{self.key} up to {self.ceiling}"
+
+    def coding_rules(self, attribute: Attribute) -> tuple[CodingRule, ...]:
+        """Return the rules by which amounts are cut to the ceiling."""
+        if isinstance(attribute, Amount):
+            return attribute.coding_rules_up_to(attribute.upper_limit(self.ceiling))
+        return attribute.coding_rules
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """Return the amount that each cell adds: whole numbers, in units of their own."""
+        if isinstance(attribute, Amount):
+            values, unit = _integer_knots(attribute, attribute.upper_limit(self.ceiling))
+        elif self.ceiling is not None:
+            raise WorkloadError(
+                "ceiling-needs-amount",
+                "The table has a ceiling, and sums whole numbers.",
+                "A ceiling is one of those that an amount declares.",
+                "Clip the range of the attribute, or declare an amount on the same column.",
+                "Nothing was planned.",
+                place="ceiling",
+            )
+        elif isinstance(attribute, Ordered):
+            values, unit = [*range(attribute.low, attribute.high + 1)], 1.0
+            if not any(values):
+                raise WorkloadError(
+                    "sum-always-zero",
+                    "The only value of the summed attribute is 0.",
+                    "Its sum is always 0.",
+                    "Leave the sum out.",
+                    "Nothing was planned.",
+                    place="sum",
+                )
+        else:
+            raise WorkloadError(
+                "sum-needs-amount",
+                f"The summed attribute is {attribute.kind}.",
+                "A sum needs amounts or whole numbers (Amount or Ordered).",
+                "Name such an attribute.",
+                "Nothing was planned.",
+                place="sum",
+            )
+        row = np.array([values + [0] * len(attribute.missing_cells)], dtype=np.int64)
+        return op.Scaled(op.Dense(row), np.array([unit]))
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """Return the key, with the ceiling."""
+        return (self.name_suffix,)
+
+
+def _integer_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
+    """Return an amount's knots, cut to a ceiling, as whole numbers, and the largest unit that divides them all."""
+    exact = attribute.exact
+    parts = [x for x in (exact.low, exact.high, exact.step) if x]
+    below = math.lcm(*(x.denominator for x in parts))
+    unit = Fraction(math.gcd(*(int(x * below) for x in parts)), below)
+    last = attribute.own_values.index(top)
+    knots = (exact.low, *exact.ceilings, exact.high)
+    return [int(knots[min(i, last)] / unit) for i in range(len(knots))], float(unit)

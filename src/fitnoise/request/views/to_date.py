@@ -1,0 +1,33 @@
+"""Sums that restart after a number of values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from fitnoise.algebra import operators as op
+from fitnoise.kernel.domain import Attribute
+from fitnoise.request.views._base import SteppedView
+
+
+@final
+@dataclass(frozen=True)
+class ToDate(SteppedView):
+    """The sums of each value and those before it in its season of `steps` values: years to date."""
+
+    key = "to_date"
+    description = (
+        "The attributes shown as running sums that restart after a number of values (12 months: year to date): name = "
+        "number. If absent, no attribute is shown this way."
+    )
+    signed, is_causal = False, True
+    heading_text, rows_text, column_text = "page.heading.to_date", "page.rows.to_date", "report.column.to_date"
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """Return interval sums. Raise WorkloadError if the values have no sequence."""
+        n = self._length(attribute, 1)
+        return op.Intervals(attribute.size, tuple((i - i % self.steps, i) for i in range(n)))
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """Return the last value of each sum."""
+        return attribute.own_values
