@@ -49,6 +49,44 @@ DISTINCTIONS = re.compile(
     r"|mechanism(\.name)? (is|is not|==|!=|in|not in) [\"'A-Z({\[]"
 )
 
+CLASS_QUESTIONS = {
+    ("Attribute", "interfaces"): 2,
+    ("Attribute", "kernel"): 11,
+    ("Attribute", "mechanisms"): 1,
+    ("Attribute", "planning"): 5,
+    ("Attribute", "reading"): 21,
+    ("Attribute", "request"): 15,
+    ("Attribute", "solving"): 2,
+    ("Counter", "kernel"): 1,
+    ("DerivedTables", "interfaces"): 6,
+    ("DerivedTables", "reading"): 4,
+    ("Design", "kernel"): 3,
+    ("Design", "mechanisms"): 4,
+    ("Design", "solving"): 1,
+    ("LabelledNumbers", "reading"): 11,
+    ("Operator", "algebra"): 1,
+    ("Operator", "laboratory"): 2,
+    ("Operator", "mechanisms"): 4,
+    ("Operator", "reading"): 2,
+    ("Operator", "request"): 2,
+    ("Operator", "solving"): 56,
+    ("PlanPart", "planning"): 2,
+    ("QuestionMixin", "interfaces"): 2,
+    ("QuestionMixin", "reading"): 2,
+    ("TableMechanism", "mechanisms"): 1,
+    ("View", "interfaces"): 1,
+    ("View", "planning"): 2,
+    ("View", "reading"): 12,
+    ("View", "request"): 6,
+    ("Witness", "mechanisms"): 1,
+    ("_KyFanProblem", "solving"): 1,
+}
+"""For each abstract class and package, the tests of the class of an object. A number may only fall.
+
+Counted are `isinstance`, `issubclass`, `type(x) is`, `match` on a class, comparisons with `EACH` or a new object, and
+dictionaries with classes as keys. A new abstract class is counted from the start.
+"""
+
 OF_THE_PROCESS = re.compile(
     r"logging\.(disable|basicConfig|captureWarnings|setLoggerClass|setLogRecordFactory|addLevelName)"
     r"|(.*\.)?(setLogLevel|setLevel|addHandler|removeHandler|addFilter|removeFilter|getLogger)"
@@ -216,6 +254,88 @@ def test_few_ask_of_which_kind_a_plan_is():
             if lines := [x for x in ast.unparse(tree).splitlines() if DISTINCTIONS.search(x)]:
                 counts[name] = len(lines)
     assert counts == KINDS
+
+
+def last_name(node):
+    """Return the last part of a dotted name; empty for all else."""
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value)
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def roots(trees):
+    """Return, for each class under an abstract class, the highest such class; an abstract class has the base ABC."""
+    bases = {}
+    for node in (n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
+        bases.setdefault(node.name, set()).update(last_name(base) for base in node.bases)
+
+    def root(name, below=()):
+        if name in below or name not in bases:
+            return None
+        inherited = [x for base in sorted(bases[name]) if (x := root(base, (*below, name)))]
+        return inherited[0] if inherited else name if "ABC" in bases[name] else None
+
+    return {name: inherited for name in bases if (inherited := root(name))}
+
+
+def compared_classes(node):
+    """Return the names of the classes that a node compares an object with, or looks its class up in."""
+    compared = []
+    if isinstance(node, ast.Call) and last_name(node.func) in ("isinstance", "issubclass") and len(node.args) == 2:
+        compared = [node.args[1]]
+    elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Call) and last_name(node.left.func) == "type":
+        compared = node.comparators
+    elif isinstance(node, ast.Compare):
+        sides = [y for x in (node.left, *node.comparators) for y in getattr(x, "elts", [x])]
+        built = {last_name(x.func) for x in sides if isinstance(x, ast.Call)}
+        return built | {"EachValue" for x in sides if last_name(x) == "EACH"}
+    elif isinstance(node, ast.MatchClass):
+        compared = [node.cls]
+    elif isinstance(node, ast.Dict):
+        return {last_name(x) for x in node.keys}
+    return {last_name(x) for y in compared for x in ast.walk(y)}
+
+
+def count_questions(trees):
+    """Return the number of tests of an object's class, by abstract class and package."""
+    root = roots(trees.values())
+    counts = {}
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            for compared in {root[x] for x in compared_classes(node) if x in root}:
+                key = compared, name.split(".")[0]
+                counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+def test_code_asks_an_object_instead_of_testing_its_class():
+    """Detects a new test of the class of an object, for all abstract classes of the package."""
+    assert count_questions({name: ast.parse(path.read_text()) for name, path in FILES.items()}) == CLASS_QUESTIONS
+
+
+@pytest.mark.parametrize(
+    ("question", "count"),
+    [
+        ("isinstance(x, Dog)", 1),
+        ("isinstance(x, (int, zoo.Dog, Cat))", 1),
+        ("isinstance(x, Dog | None)", 1),
+        ("issubclass(x, Animal)", 1),
+        ("type(x) is Dog", 1),
+        ("type(x) in (Dog, Cat)", 1),
+        ("x is EACH", 1),
+        ("x is not EACH", 1),
+        ("x in (EACH, Cat())", 1),
+        ("x == Cat()", 1),
+        ("{Dog: 1, Cat: 2}[type(x)]", 1),
+        ("match x:\n    case Dog():\n        pass\n    case Cat(name=1):\n        pass", 2),
+        ("isinstance(x, int)", 0),
+        ("len(x) == Dog", 0),
+    ],
+)
+def test_a_test_of_the_class_of_an_object_is_counted(question, count):
+    classes = "class Animal(abc.ABC): ...\nclass Pet(Animal): ...\nclass Dog(Pet): ...\nclass Cat(Animal): ...\n"
+    trees = {"a.b": ast.parse(classes + "class EachValue(Animal): ...\n" + question)}
+    assert count_questions(trees) == ({("Animal", "a"): count} if count else {})
 
 
 def test_calls_name_what_they_give_where_it_is_much():
