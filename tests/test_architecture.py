@@ -62,7 +62,7 @@ CLASS_QUESTIONS = {
     ("DerivedTables", "reading"): 4,
     ("Design", "kernel"): 3,
     ("Design", "mechanisms"): 4,
-    ("Design", "solving"): 1,
+    ("Design", "solving"): 2,
     ("LabelledNumbers", "reading"): 11,
     ("Operator", "algebra"): 1,
     ("Operator", "laboratory"): 2,
