@@ -349,12 +349,14 @@ def series_status_command(**options: Any) -> None:
 @click.option("--series", "series", type=_FILE, required=True, help="Folder of the frozen counts of the series.")
 @_LEDGER
 @click.option("-o", "--output", type=_FILE, required=True, help="New directory for the release.")
-@click.option("--redraw", is_flag=True, help="The answers are lost: draw the period again, and charge its cost again.")
+@click.option(
+    "--redraw", is_flag=True, help="The answers are lost: draw the period again, at the cost that `status` prints."
+)
 @_AS_JSON
 def series_write_command(**options: Any) -> None:
     """Write the release of a drawn period, for example if a process was killed before it wrote it. Reads no data.
 
-    If the noisy answers are lost, --redraw draws new noise for the frozen counts and charges the period again.
+    If the noisy answers are lost, --redraw draws noise for the frozen counts. A second draw of a period is charged.
     """
     from fitnoise.interfaces import commands
 
@@ -390,7 +392,7 @@ def tables_command(**options: Any) -> None:
     "ask",
     epilog=_example(
         """fitnoise ask release/ 'count(status="joint") / count()' --by state""",
-        """fitnoise ask release/ '1000 * count(age=(0, 17)) / 81_300' --csv""",
+        """fitnoise ask release/ '1000 * count(age=(0, 17)) / 81300' --csv""",
         """fitnoise ask release/ 'count(sex="f")' --areas districts.csv""",
         """fitnoise ask release/ 'other.count() / count() - 1' --by state --other later/ --simultaneous""",
         """fitnoise ask 2026-03/ 'change(count(), "month", 12)' --by month --csv""",
@@ -471,7 +473,7 @@ def combine_command(**options: Any) -> None:
 )
 @click.option(
     "--simulations",
-    type=_Integer(),
+    type=_Integer(0),
     help="Number of simulations for bias and error (default: 200, or 20 for more than 20,000 numbers).",
 )
 @_AS_JSON

@@ -157,7 +157,7 @@ def _parsed(text: str) -> ast.expr:
                 "wrong-number-in-expression",
                 f"{_cut(source)} is no number of an expression.",
                 "Numbers have digits, a point and an exponent.",
-                "Write it as 1000 or 1e3.",
+                "Write 1000 or 1e3, without separators.",
                 UNESTIMATED,
             )
     return tree
