@@ -35,8 +35,8 @@ class _WithMissing(SpecSection):
     )
     if_missing: str | None = Field(
         None,
-        description='The treatment of null, NaN and blank values: the name of a category of `missing`, "refuse" or '
-        '"drop". If absent, data.outside_domain decides.',
+        description='The treatment of null, NaN and empty values: the name of a category of `missing`, "refuse" or '
+        '"drop". For numbers and truth values, a text of spaces is empty, too. If absent, data.outside_domain decides.',
     )
     if_outside: str | None = Field(
         None,

@@ -195,19 +195,23 @@ class TableSpec(_ShownColumns):
     )
     margin: _Number | None = Field(
         None,
-        description="Half the width of the confidence interval of each number, in people. If absent, the table has "
-        "another target.",
+        description="Half the width of the confidence interval of each number, in people or in units of the sum or "
+        "mean. If absent, the table has another target.",
     )
     std_error: _Number | None = Field(
-        None, description="The standard error of each number, in people. If absent, the table has another target."
+        None,
+        description="The standard error of each number, in people or in units of the sum or mean. If absent, the table "
+        "has another target.",
     )
     variance: _Number | None = Field(
-        None, description="The variance of each number, in people². If absent, the table has another target."
+        None,
+        description="The variance of each number, in people² or in squared units of the sum or mean. If absent, the "
+        "table has another target.",
     )
     max_deviation: _Number | None = Field(
         None,
-        description="A bound on the errors of all numbers of the table at once, at the confidence level, in people. If "
-        "absent, the table has another target.",
+        description="A bound on the errors of all numbers of the table at once, at the confidence level, in people or "
+        "in units of the sum or mean. If absent, the table has another target.",
     )
     relative_std_error: _Number | None = Field(
         None,
