@@ -79,10 +79,10 @@ $(VENV)/.runtime: $(VENV)/.created requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock requirements-gpu.txt packages/fitnoise-lab/pyproject.toml
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock requirements-gpu.txt $(wildcard packages/*/pyproject.toml)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-gpu.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable packages/fitnoise-lab
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable packages/fitnoise-lab --editable packages/fitnoise-check
 	@touch $@
 
 $(VENV)/.engines: $(VENV)/.dev requirements-engines.txt

@@ -308,7 +308,7 @@ def area_of(path: Path) -> str | None:
     if not is_read or not path.is_relative_to(ROOT):
         return None
     parts = path.relative_to(ROOT).parts
-    for folder, area in (("fitnoise_studio", "studio"), ("fitnoise_lab", "laboratory")):
+    for folder, area in (("fitnoise_studio", "studio"), ("fitnoise_lab", "laboratory"), ("fitnoise_check", "docs")):
         if folder in parts:
             return area
     if parts[:2] == ("src", "fitnoise"):

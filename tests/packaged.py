@@ -52,8 +52,11 @@ EXTRAS = {
 }
 """Commands that use each extra. The extra `gpu` has two gigabytes; `make test` covers it."""
 
+SAMPLE = ROOT / "tests" / "data" / "stored" / "plans" / "large_finite.json"
+
 DISTRIBUTIONS = {
-    "fitnoise-lab": "from fitnoise_lab import baselines, gallery; assert baselines.gaussian(gallery.prefix(4), 1.0)"
+    "fitnoise-check": f"from fitnoise_check.plan import main; assert main({str(SAMPLE)!r}) == 0",
+    "fitnoise-lab": "from fitnoise_lab import baselines, gallery; assert baselines.gaussian(gallery.prefix(4), 1.0)",
 }
 """Code that uses each other distribution of the repository, with fitnoise installed."""
 
@@ -146,16 +149,17 @@ def extend(base, folder, *packages):
 
 def tutorials(wheel, folder):
     """Follow each as if nothing had been done before: what it names is installed, its commands and Python are run."""
-    base = environment(folder / "base", wheel)
+    base, wheels = environment(folder / "base", wheel), folder / "wheels"
+    for distribution in DISTRIBUTIONS:
+        built_wheel(wheels, distribution)
     for page in (*sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("howto/*.md"))):
         if page.stem == IN_A_BROWSER:
             continue
         work_folder, begun = folder / page.stem, time.monotonic()
         work_folder.mkdir()
-        for program in DOCS.glob("check_*.py"):
-            shutil.copy(program, work_folder)
         commands = re.findall(r"^pip install (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-        env = extend(base, folder / f"{page.stem}-env", *(x for line in commands for x in shlex.split(line)))
+        packages = [x for line in commands for x in shlex.split(line)]
+        env = extend(base, folder / f"{page.stem}-env", *(["--find-links", wheels, *packages] if packages else []))
         installed = time.monotonic() - begun
         print(f"{page.stem}: {followed(page, env, work_folder):.0f} s, after {installed:.0f} s to install", flush=True)
 
@@ -211,7 +215,7 @@ def built_wheel(folder, distribution):
     """The wheel of another distribution of the repository."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
     done(*command, cwd=ROOT / "packages" / distribution, stdout=subprocess.DEVNULL)
-    (wheel,) = folder.glob("*.whl")
+    (wheel,) = folder.glob(f"{distribution.replace('-', '_')}-*.whl")
     return wheel
 
 

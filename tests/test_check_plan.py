@@ -1,8 +1,8 @@
 """The program that checks a plan without fitnoise agrees with it, and notices what is altered."""
 
 import ast
-import importlib
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import fitnoise as fn
+import fitnoise_check
 import zoo
 from designs import cells_over, domain_of, of_products
 from fitnoise.errors import FitnoiseError
@@ -35,28 +36,22 @@ from fitnoise.mechanisms.gaussian import planning
 from fitnoise.request.documents import Spec
 from fitnoise.solving import witnesses
 from fitnoise.solving.witnesses import claimed
+from fitnoise_check import answers as check_answers
+from fitnoise_check import cells as check_cells
+from fitnoise_check import places as check_places
+from fitnoise_check import plan as checker
+from fitnoise_check import products as check_products
 from laws.documents import alterations, places, put
 from laws.plans import planned_quickly
 
-DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "stored" / "plans"
-PROGRAMS = (
-    "check_plan", "check_cells", "check_products", "check_places", "check_sets", "check_witness",
-    "check_tables", "check_bound", "check_answers",
-)  # fmt: skip
+PROGRAMS = sorted(Path(fitnoise_check.__file__).parent.glob("*.py"))
 RIGHT, WRONG, UNKNOWN = 0, 1, 2
 LINES = 200
 
 
-@pytest.fixture(scope="module")
-def checker():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(DOCS))
-        yield importlib.import_module("check_plan")
-
-
 @pytest.fixture
-def verdict(checker, tmp_path, capsys):
+def verdict(tmp_path, capsys):
     """The exit status for a plan's text or document, and what is printed."""
 
     def check(plan, *names):
@@ -72,13 +67,14 @@ def sample(name):
     return json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_it_is_short_and_needs_nothing_but_numpy(name):
-    text = (DOCS / f"{name}.py").read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_it_is_short_and_needs_nothing_but_numpy(path):
+    text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     imported |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-    assert imported <= {*sys.stdlib_module_names, "numpy", *PROGRAMS}
+    own_modules = {"fitnoise_check", *(f"fitnoise_check.{path.stem}" for path in PROGRAMS)}
+    assert imported <= {*sys.stdlib_module_names, "numpy", *own_modules}
     assert len(text.splitlines()) <= LINES
 
 
@@ -255,13 +251,13 @@ def test_patterns_among_places_go_by_the_levels_that_are_measured(verdict, patte
     )
 
 
-def test_plans_of_places_by_numbers_are_right_whatever_their_number(verdict, checker, monkeypatch):
+def test_plans_of_places_by_numbers_are_right_whatever_their_number(verdict, monkeypatch):
     """No place of 5,890,806 is listed, nor for a pattern among them."""
     geo = fn.Hierarchy.regular(state=51, county=62, tract=27, group=3, block=23)
     domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1))
     tables = [fn.table("sex", margin=300), *(fn.table(x, "sex", margin=30) for x in geo.levels)]
     with monkeypatch.context() as here:
-        here.setattr(importlib.import_module("check_cells"), "rows_of", None)
+        here.setattr(check_cells, "rows_of", None)
         for unit in (fn.PrivacyUnit("person"), fn.PrivacyUnit("person", 3, once_per=("geo",))):
             unit_tables = tables if unit.max_records == 1 else tables[1:3]
             plan = json.loads(fn.plan(fn.Workload(domain, unit_tables), unit=unit).to_json())
@@ -361,11 +357,10 @@ ADJACENCIES = {
 
 
 @pytest.mark.parametrize("name", [*zoo.TABLES, *zoo.PRODUCTS])
-def test_designs_cost_what_the_kernel_says(checker, name):
+def test_designs_cost_what_the_kernel_says(name):
     design = (zoo.TABLES | zoo.PRODUCTS)[name]
     domain = domain_of(design)
     strategy, axes = json.loads(json.dumps(WRITE[type(design)](design))), [a for a, _ in design.structure.structured]
-    cells = importlib.import_module("check_cells")
     tables = [fn.table(*(a for a in domain if a != "unused"), margin=3)]
     checked = 0
     for adjacency in ADJACENCIES.values():
@@ -374,14 +369,14 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             publication = fn.Publication(fn.Workload(domain, tables), adjacency.unit, source)
             priced = claimed(design, publication.adjacency)
             spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
-            size = cells.cells_of(spec["domain"]) | dict(design.structure.structured)  # of amounts their knots
+            size = check_cells.cells_of(spec["domain"]) | dict(design.structure.structured)  # of amounts their knots
             unit = checker.Unit(spec, size)
             if isinstance(design, ProductStrategy):
-                cost = importlib.import_module("check_products").axis_by_axis(strategy, size, unit)
+                cost = check_products.axis_by_axis(strategy, size, unit)
             elif isinstance(design, PureStrategy):
                 cost = checker.margins(strategy, size, axes, unit)
             else:
-                grid = cells.Grid(strategy, spec, spec, size)
+                grid = check_cells.Grid(strategy, spec, spec, size)
                 grid.axes, grid.free = axes, [a for a, _ in design.structure.exchangeable]
                 claim = priced.claim and [
                     claim_document(priced.claim),
@@ -397,10 +392,9 @@ def test_designs_cost_what_the_kernel_says(checker, name):
 @pytest.mark.parametrize("cells", [10**7, 20])
 @pytest.mark.parametrize("rounds", [40, 1])
 @pytest.mark.parametrize("design", [zoo.DISAGREEING, zoo.CHAINED], ids=["disagreeing", "chained"])
-def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(checker, monkeypatch, design, cells, rounds):
+def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(monkeypatch, design, cells, rounds):
     """All joint cells, the claim that as many rounds of the search find, or the sum of maxima."""
-    by_axis = importlib.import_module("check_products")
-    for where in (clusters, by_axis):
+    for where in (clusters, check_products):
         monkeypatch.setattr(where, "MAX_JOINT_CELLS", cells)
     monkeypatch.setattr(witnesses, "BALANCING_ROUNDS", rounds)
     unclaimed = replace(design)
@@ -408,16 +402,16 @@ def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(checker, 
     assert (priced.claim is not None) == (cells == 20 and design is zoo.DISAGREEING)
     strategy, names = json.loads(json.dumps(products_document(unclaimed))), design.structure.names
     unit, size = SimpleNamespace(replaces=False, alone=True, records=2), dict.fromkeys(names, 3)
-    assert by_axis.axis_by_axis(strategy, size, unit) == 4 * unclaimed.max_record_cost
+    assert check_products.axis_by_axis(strategy, size, unit) == 4 * unclaimed.max_record_cost
     if priced.claim is None:
         return
     stated = json.loads(json.dumps([claim_document(priced.claim), proofs_document(priced.claim, names)]))
-    assert by_axis.axis_by_axis(strategy, size, unit, *stated) == 4 * priced.max_record_cost
+    assert check_products.axis_by_axis(strategy, size, unit, *stated) == 4 * priced.max_record_cost
     for wrong in (replace(priced.claim, bound=priced.claim.bound - 1), *wrong_claims(priced.claim)):
         assert not wrong.proves(priced.costs_by_set(), priced.sizes)
         stated = json.loads(json.dumps([claim_document(wrong), proofs_document(wrong, names)]))
         with pytest.raises((checker.Wrong, ValueError, IndexError)):
-            by_axis.axis_by_axis(strategy, size, unit, *stated)
+            check_products.axis_by_axis(strategy, size, unit, *stated)
 
 
 def wrong_claims(claim):
@@ -434,22 +428,20 @@ def wrong_claims(claim):
 
 
 @pytest.mark.parametrize("choices", [1024, 8, 1])
-def test_products_are_charged_for_replaced_records_as_the_kernel_says(checker, monkeypatch, choices):
+def test_products_are_charged_for_replaced_records_as_the_kernel_says(monkeypatch, choices):
     """The charge is computed by attribute, by factor, or set by set."""
     monkeypatch.setattr(products, "MAX_CHOICES", choices)
-    monkeypatch.setattr(importlib.import_module("check_products"), "MAX_CHOICES", choices)
+    monkeypatch.setattr(check_products, "MAX_CHOICES", choices)
     rows, sets = [[1, 2, -1], [0, 3, 1]], {(0, 1): (2, 3), (0, 2): (1, 16), (1, 3): (3, 4), (2, 3): (1, 5)}
     for factors in ((rows, rows, rows, None), (rows, None, None, [[1, 0, 0]])):
         design = of_products(cells_over((3, 3, 3, 3)), factors, {(): (3, 5)}, {(0,): (1, 4), (3,): (5, 8.5)}, sets)
         strategy = json.loads(json.dumps(products_document(design)))
         size = dict.fromkeys(design.structure.names, 3)
         unit = SimpleNamespace(replaces=True, alone=False, records=1)
-        assert importlib.import_module("check_products").axis_by_axis(strategy, size, unit) == design.cost_squared(
-            fn.Neighbours.REPLACE_ONE
-        )
+        assert check_products.axis_by_axis(strategy, size, unit) == design.cost_squared(fn.Neighbours.REPLACE_ONE)
 
 
-def test_places_cost_what_the_kernel_says(checker):
+def test_places_cost_what_the_kernel_says():
     design = zoo.TREES["a tree and an attribute"]
     rows = [("x", "1"), ("x", "2"), ("x", "3"), ("y", "4")]
     domain = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], rows))
@@ -458,12 +450,12 @@ def test_places_cost_what_the_kernel_says(checker):
         source = fn.DataSource(outside_domain="drop" if adjacency.drops else "refuse")
         publication = fn.Publication(fn.Workload(domain, [fn.table("a2", "a0", margin=3)]), adjacency.unit, source)
         spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
-        size = importlib.import_module("check_cells").cells_of(spec["domain"])
-        cost = importlib.import_module("check_places").by_place(strategy, spec, size, checker.Unit(spec, size))
+        size = check_cells.cells_of(spec["domain"])
+        cost = check_places.by_place(strategy, spec, size, checker.Unit(spec, size))
         assert cost == design.loss(publication.adjacency).cost_squared
         other = {**strategy, "levels": [strategy["levels"][0], {**strategy["levels"][1], "in_each": [2, 2]}]}
         with pytest.raises(checker.Wrong, match="not that of the domain"):
-            importlib.import_module("check_places").by_place(other, spec, size, checker.Unit(spec, size))
+            check_places.by_place(other, spec, size, checker.Unit(spec, size))
 
 
 ANSWERS = {name: make for name, make in zoo.DESIGNS.items() if name not in zoo.TABLES}
@@ -471,7 +463,7 @@ ANSWERS = {name: make for name, make in zoo.DESIGNS.items() if name not in zoo.T
 
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("kind", ["add or remove 3", "replace"])
-def test_answers_are_private_and_no_more_so_than_they_are(checker, name, kind):
+def test_answers_are_private_and_no_more_so_than_they_are(name, kind):
     """At an ε that is less by a thousandth they are not, unless there is something to spare."""
     adjacency = zoo.ADJACENCIES[kind]
     try:
@@ -479,17 +471,18 @@ def test_answers_are_private_and_no_more_so_than_they_are(checker, name, kind):
     except FitnoiseError:  # its family has none for neighbours of this kind
         return
     assert isinstance(design, AnswerDesign)
-    check = importlib.import_module("check_answers").check
     publication = fn.Publication(fn.Workload(design.domain, []), adjacency.unit, questions=(design.query,))
     spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
-    size = importlib.import_module("check_cells").cells_of(spec["domain"])
+    size = check_cells.cells_of(spec["domain"])
     unit, question = checker.Unit(spec, size), spec["questions"][0]
     document = json.loads(json.dumps(documents.document(design.mechanism)))
-    assert ("formula" if document["form"] == "formula" else "proven") in check(question, document, spec, size, unit)
+    assert ("formula" if document["form"] == "formula" else "proven") in check_answers.check(
+        question, document, spec, size, unit
+    )
     epsilon = design.mechanism.log_ratio() * adjacency.records * Fraction(999, 1000)
     if document["form"] != "formula":
         with pytest.raises(checker.Wrong, match="not answered privately"):
-            check(question | {"epsilon": str(epsilon)}, document, spec, size, unit)
+            check_answers.check(question | {"epsilon": str(epsilon)}, document, spec, size, unit)
 
 
 # --- altered --------------------------------------------------------------------------------------------------------
@@ -596,9 +589,15 @@ def test_what_is_no_plan_is_not_right(verdict, text):
     assert verdict(text)[0] == WRONG
 
 
+def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
+    assert checker.main(str(tmp_path / "no.json")) == UNKNOWN
+    assert "no.json" in capsys.readouterr().out
+
+
 def test_it_runs_by_itself(tmp_path):
-    """From the folder where it lies, wherever one is."""
-    command = [sys.executable, "-E", str(DOCS / "check_plan.py"), str(SAMPLES / "large_finite.json")]
+    """From any folder, without fitnoise."""
+    shutil.copytree(PROGRAMS[0].parent, tmp_path / "fitnoise_check")
+    command = [sys.executable, "-E", "-m", "fitnoise_check", str(SAMPLES / "large_finite.json")]
     done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8", cwd=tmp_path)
     assert done.returncode == RIGHT, done.stderr
     assert "question 'many ages': proven from its integers" in done.stdout

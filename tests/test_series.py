@@ -1,11 +1,9 @@
 """Plans for people over time: periods in an order, several records of one person, one in each."""
 
-import importlib
 import itertools
 import json
 import math
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ from fitnoise.solving import costly_sets as oracle
 from fitnoise.solving import moving_records
 from fitnoise.solving.certificates import AdmissibleSets, Evidence, ObjectiveTerms, RecordSets, lower_bound
 from fitnoise.solving.costly_sets import CostlySets
+from fitnoise_check import plan as checker
 from laws.plans import status_of
 from refused import refused
 from test_patterns import admissible, form
@@ -317,9 +316,7 @@ def test_what_no_set_of_records_is_known_of_is_planned_as_before(unit):
 
 
 @pytest.mark.parametrize("pattern", [json.dumps(x) for x in PATTERNS])
-def test_programs_without_fitnoise_compute_the_same_charge_and_bound(pattern, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "docs"))
-    checker = importlib.import_module("check_plan")
+def test_programs_without_fitnoise_compute_the_same_charge_and_bound(pattern):
     text = small(3, pattern).to_json()
     document = json.loads(text)
     lines = "\n".join(checker.check(text.encode()))

@@ -5,7 +5,6 @@ import io
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -91,9 +90,9 @@ def run(command, folder):
     """
     name, *arguments = shlex.split(command)
     if name != "fitnoise":
-        program = sys.executable if name == "python" else name
+        programs = {"python": [sys.executable], "fitnoise-check": [sys.executable, "-m", "fitnoise_check"]}
         options = {"cwd": folder, "capture_output": True, "encoding": "utf-8"}
-        return subprocess.run([program, *arguments], check=True, **options).stdout
+        return subprocess.run([*programs.get(name, [name]), *arguments], check=True, **options).stdout
     out, errors, code = io.StringIO(), io.StringIO(), 0
     with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         try:
@@ -113,8 +112,6 @@ def test_a_tutorial_can_be_followed(name, tmp_path):
 
 @pytest.mark.parametrize("name", HOW_TO)
 def test_a_task_is_done_as_its_page_says(name, tmp_path):
-    for program in DOCS.glob("check_*.py"):
-        shutil.copy(program, tmp_path)
     names = follow((DOCS / f"{name}.md").read_text(encoding="utf-8"), tmp_path, run)
     expected = EXPECTED.get(name, {})
     assert {key: names[key] for key in expected} == expected

@@ -1,11 +1,12 @@
-"""The cost of products of measurements of attributes: section 6 of docs/plan_format.md, for `check_plan.py`."""
+"""The cost of products of measurements of attributes: section 6 of docs/plan_format.md."""
 
 from fractions import Fraction as Q
 from itertools import product as choices
 from math import prod
 
 import numpy as np
-from check_plan import integer_matrix, inverse_squares, need
+
+from fitnoise_check.exact import integer_matrix, inverse_squares, need
 
 MAX_CHOICES = 1024
 """Sets of attributes in which two records differ: more are not enumerated."""

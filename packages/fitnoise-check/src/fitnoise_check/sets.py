@@ -1,14 +1,12 @@
-"""The costs of sets of records of one unit: section 4 of docs/plan_format.md.
-
-`check_plan.py` uses this file.
-"""
+"""The costs of sets of records of one unit: section 4 of docs/plan_format.md."""
 
 from itertools import accumulate, product
 from math import prod
 
 import numpy as np
-from check_plan import Unknown, need, subsets
-from check_witness import proven
+
+from fitnoise_check.exact import Unknown, need, subsets
+from fitnoise_check.witness import proven
 
 MAX_SETS = 2**20
 

@@ -1,7 +1,4 @@
-"""The cells of a domain, and the exchangeable attributes: section 2 of docs/plan_format.md.
-
-The other programs of this folder use this file.
-"""
+"""The cells of a domain, and the exchangeable attributes: section 2 of docs/plan_format.md."""
 
 from collections import Counter
 from copy import copy
@@ -11,7 +8,8 @@ from math import prod
 from operator import mul
 
 import numpy as np
-from check_plan import need
+
+from fitnoise_check.exact import need
 
 
 def cells_of(domain):

@@ -1,13 +1,14 @@
-"""The queries and targets of tables: section 8 of docs/plan_format.md, for `check_bound.py`."""
+"""The queries and targets of tables: section 8 of docs/plan_format.md."""
 
 from itertools import combinations
 from math import log, prod
 from statistics import NormalDist
 
 import numpy as np
-from check_answers import cell_of, selected
-from check_cells import class_of, knots, ranges
-from check_plan import Unknown, need
+
+from fitnoise_check.answers import cell_of, selected
+from fitnoise_check.cells import class_of, knots, ranges
+from fitnoise_check.exact import Unknown, need
 
 TUPLE_SIZES = {"singles": 1, "pairs": 2, "triples": 3}
 SPANS = {

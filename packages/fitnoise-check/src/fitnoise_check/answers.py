@@ -1,4 +1,4 @@
-"""Check the costs of questions with finitely many answers: section 7 of docs/plan_format.md, for `check_plan.py`."""
+"""Check the costs of questions with finitely many answers: section 7 of docs/plan_format.md."""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction as Q
@@ -6,7 +6,8 @@ from itertools import pairwise
 from math import comb
 
 import numpy as np
-from check_plan import Unknown, need
+
+from fitnoise_check.exact import Unknown, need
 
 FORMULAS = {"staircase", "geometric", "randomised-response"}
 BITS = 512

@@ -1,12 +1,11 @@
-"""The cost of weighted sums of nested places: section 6 of docs/plan_format.md, for `check_plan.py`."""
+"""The cost of weighted sums of nested places: section 6 of docs/plan_format.md."""
 
 from collections import Counter
 from fractions import Fraction as Q
-from itertools import chain, combinations
 from math import prod
 
-from check_cells import rows_of
-from check_plan import inverse_squares, need
+from fitnoise_check.cells import rows_of
+from fitnoise_check.exact import inverse_squares, need, subsets
 
 
 def by_place(strategy, spec, size, unit):
@@ -67,15 +66,10 @@ def by_place(strategy, spec, size, unit):
         used, kinds = sorted({a for entry in costs_by_set for a, _ in entry}), max(classes[deep - 1]) + 1 if deep else 1
         if (deep + 1) * len(costs_by_set) * kinds * 2 ** len(used) <= 2**24:
             total = min(
-                total, max(differing_cost(costs_by_set, paths, {*d}, m) for d in subsets(used) for m in range(deep + 1))
+                total, max(differing_cost(costs_by_set, paths, d, m) for d in subsets(used) for m in range(deep + 1))
             )
         total = max(2 * total, single)
     return Q(total) / part * unit.records**2
-
-
-def subsets(used):
-    """Return all sets of some attributes."""
-    return chain.from_iterable(combinations(used, n) for n in range(len(used) + 1))
 
 
 def differing_cost(costs_by_set, paths, differing, m):

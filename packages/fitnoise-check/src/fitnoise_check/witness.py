@@ -1,14 +1,15 @@
 """The proofs of the claimed price of the records of one unit: section 4 of docs/plan_format.md.
 
 A problem is X of every two nodes, True for two nodes that go together, and the place and the values of each node. A
-proof shows that no set of at most g nodes that go together costs more than the claim. `check_sets.py` uses this file.
+proof shows that no set of at most g nodes that go together costs more than the claim.
 """
 
 import json
 from itertools import accumulate, product
 
 import numpy as np
-from check_plan import need
+
+from fitnoise_check.exact import need
 
 MAX_SETS, MAX_BITS = 2**20, 2**12
 

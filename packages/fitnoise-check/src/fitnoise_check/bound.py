@@ -1,15 +1,16 @@
 """Check the bound that a plan states, and that its targets are met: section 8 of docs/plan_format.md.
 
-`check_plan.py` calls it. The text names the numbers that are as stated, and those that are not computed here.
+The text names the numbers that are as stated, and those that are not computed here.
 """
 
 from itertools import combinations
 from math import prod
 
 import numpy as np
-from check_cells import Grid
-from check_plan import Unknown, integer_matrix, need, subsets
-from check_tables import tables_of
+
+from fitnoise_check.cells import Grid
+from fitnoise_check.exact import Unknown, integer_matrix, need, subsets
+from fitnoise_check.tables import tables_of
 
 
 def check(part, request, spec, size, unit):

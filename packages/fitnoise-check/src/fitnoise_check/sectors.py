@@ -1,0 +1,57 @@
+"""The cost of integers measured in sectors, with Gaussian noise: section 4 of docs/plan_format.md."""
+
+from fractions import Fraction as Q
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from fitnoise_check.exact import integer_matrix, inverse_squares, need, subsets
+from fitnoise_check.sets import set_costs
+
+
+class Sectors:
+    """Integers measured in sectors with Gaussian noise: section 4."""
+
+    def __init__(self, groups, size, axes):
+        self.unit, inverse = inverse_squares([s for g in groups for s in g["scales"]])
+        self.size, self.axes, self.cells, self.parts = size, axes, prod(size[a] for a in axes), []
+        for g in groups:
+            basis = integer_matrix(g["basis"])
+            need(basis.shape[1] == self.cells, "a basis does not have a number for each structured cell")
+            for names, mixing, scale in zip(g["attributes"], g["mixing"], g["scales"], strict=True):
+                self.parts.append((frozenset(names), integer_matrix(mixing) @ basis, inverse[scale]))
+        need(len({s for s, *_ in self.parts}) == len(self.parts), "a sector is measured twice")
+        self.free = sorted({a for s, *_ in self.parts for a in s if size[a] > 1})
+        self.own = sum(self.weight(s, s) * x * (m * m).sum(axis=0) for s, m, x in self.parts)
+
+    def weight(self, sector, same):
+        """Return w_S(T) of section 4: the sector is S, and two records agree on the attributes T."""
+        n = {a: self.size[a] for a in sector}
+        return prod((1 if k == 2 else k * (k - 1)) if a in same else (-1 if k == 2 else -k) for a, k in n.items())
+
+    @cached_property
+    def grams(self):
+        """The products of every two columns, sector by sector."""
+        return [(s, x * (m.T @ m)) for s, m, x in self.parts]
+
+    def products(self, same):
+        """Return X of every two cells, for records that agree on these exchangeable attributes and no other."""
+        return sum(self.weight(s, same) * g for s, g in self.grams)
+
+    def lower_bound(self):
+        """Return a lower bound on X, for records that agree on any attributes."""
+        weights = {s: [self.weight(s, s), *(self.weight(s, s - {a}) for a in s)] for s, *_ in self.parts}
+        return sum(np.minimum(max(weights[s]) * g, min(weights[s]) * g) for s, g in self.grams)
+
+    def cost(self, unit, claim, proofs):
+        """Return twice ρ of one unit."""
+        own_costs, replaced, single_cost = self.own, 0, max(self.own) * unit.records**2
+        if unit.replaces:
+            products = map(self.products, subsets(self.free)) if len(self.free) <= 14 else [self.lower_bound()]
+            replaced = max(np.max(own_costs[:, None] + own_costs - 2 * x) for x in products) * unit.records**2
+        cost = max(replaced, single_cost if unit.alone else 0)
+        if unit.caps:
+            by_sets = min(single_cost, *set_costs(self, unit, claim, proofs))
+            cost = min(cost, 4 * by_sets) if unit.replaces else by_sets  # the removed records, and the added ones
+        return Q(int(cost), self.unit)

@@ -1,0 +1,23 @@
+"""The records that one protected unit can change: section 3 of docs/plan_format.md."""
+
+from math import prod
+
+
+class Unit:
+    """The records that one protected unit can change: section 3."""
+
+    def __init__(self, spec, size):
+        privacy, data = spec.get("privacy", {}), spec.get("data", {})
+        self.fixed, self.far = frozenset(privacy.get("fixed", ())), privacy.get("separation", {})
+        caps = [(privacy["once_per"], 1)] if privacy.get("once_per") else []
+        caps += [([a], n) for a, n in privacy.get("per_value", {}).items()] + [([a], 1) for a in self.far]
+        self.caps = [(frozenset(names) - self.fixed, n) for names, n in caps]
+        room = [n * prod(size[a] for a in names) for names, n in self.caps]
+        room += [-(-size[a] // n) for a, n in self.far.items() if a not in self.fixed]
+        self.records = min([privacy.get("max_records", 1), *room])
+        self.caps = self.caps if self.records > 1 else []
+        usual = data.get("outside_domain", "refuse")
+        ways = {a.get(x) or usual for a in spec["domain"].values() for x in ("if_missing", "if_outside")}
+        drops = "drop" in ways or bool(data.get("where")) or (usual == "drop" and "id" in privacy)
+        self.replaces = privacy.get("neighbours") == "replace-one"
+        self.alone = not self.replaces or drops or privacy.get("max_records", 1) > 1 or "id" in privacy
