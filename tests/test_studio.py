@@ -101,7 +101,7 @@ def test_any_edit_leaves_the_certified_plan_behind(client, at_once):
     assert client.post("/tables", {"number.0": "5"}).status_code == 200
     assert client.folder.certified() is None
     refused = client.post(f"/release/{number}", typed="people")
-    assert (refused.status_code, "Certify the plan again" in refused.text) == (409, True)
+    assert (refused.status_code, "on the page Prove" in refused.text) == (409, True)
     assert client.post("/release", data=client.number("people.csv"), out="r").status_code == 409
     assert "No plan is certified" in client.page("/release")
     assert not (client.folder.root / "budget.sqlite").exists()

@@ -458,8 +458,8 @@ def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Respon
         raise DraftChanged(
             "plan-not-certified",
             "No plan is certified for the specification in its present form.",
-            "A release needs a certified plan.",
-            "Certify a plan.",
+            "A release needs a plan that the page Prove planned and verified.",
+            "Press 'Plan and verify' on the page Prove.",
             "Nothing was measured.",
         )
     certified_plan = Plan.from_json(read_text(folder.plan(plan)))

@@ -101,7 +101,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
             "codes-file-changed",
             "Another program changed a file of codes while the studio read it.",
             "",
-            "Certify again.",
+            "Press 'Plan and verify' again.",
             "Nothing was planned.",
         )
     plan = make_plan(publication, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
@@ -117,7 +117,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
             "plan-not-verified",
             f"The plan does not verify: {english(broken.claim)}: {english(broken.finding)}.",
             "",
-            "Certify again; report this fault if it remains.",
+            "Press 'Plan and verify' again; report this fault if it remains.",
             "The plan was not kept.",
         )
     folder.certify(key, plan.hash)

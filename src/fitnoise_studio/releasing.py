@@ -91,7 +91,9 @@ def seen(folder: Folder, name: str, salt: str) -> str:
 
 
 def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
-    """Return the number of the last entry, and the identity of this ledger in its present state; 0 for a new one.
+    """Return the number of the last entry, and the identity of the ledger in its present state.
+
+    For a ledger that does not exist yet, return 0 and "new".
 
     Raises:
         ReleaseError: The path leads out of the folder, or no ledger can be made there.
@@ -258,7 +260,7 @@ class Releases:
                     "specification-changed-since",
                     "The specification changed after this release was requested.",
                     "",
-                    "Certify the plan again.",
+                    "Press 'Plan and verify' on the page Prove.",
                     "Nothing was measured.",
                 )
             if head_of(self._folder, intent.ledger) != (intent.head, intent.book):
@@ -502,7 +504,7 @@ def _released(
             "plan-not-as-requested",
             "The plan is not the one of the request.",
             "",
-            "Certify the plan again.",
+            "Press 'Plan and verify' on the page Prove.",
             "Nothing was measured.",
         )
     return release(
