@@ -262,10 +262,11 @@ def keys_command(**options: Any) -> None:
 @click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
 @_AS_JSON
 def count_command(**options: Any) -> None:
-    """Count the records of DATA for PLAN, to release them on another machine. Nothing is charged or printed.
+    """Count the records of DATA for PLAN, to release them on another machine. Nothing is charged.
 
     The file has exact counts and is as confidential as the data. `fitnoise release` accepts it instead of DATA, any
-    number of times, and charges every release. DATA has the forms of `fitnoise release`.
+    number of times, and charges every release. No count of a table is printed, but the number of dropped records is.
+    DATA has the forms of `fitnoise release`.
     """
     from fitnoise.interfaces import commands
 

@@ -213,8 +213,8 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
             raise ReleaseError(
                 "ambiguous-code-of-areas",
                 f"{str(code)!r} is a text on one level and a number on another.",
-                f"The second column of the file of areas {path.name!r} must name its level.",
-                "Rename the second column to this level.",
+                f"The second column of the file of areas {path.name!r} must have the name of a level.",
+                "Rename this column to the level of its codes.",
                 UNESTIMATED,
                 place=path.name,
             )

@@ -963,7 +963,7 @@ class Workload:
                     "target-out-of-range",
                     f"A target of {which} is too small or too large for double precision.",
                     "",
-                    "Give a target of a size between these extremes.",
+                    f"Give a target with a variance from {MIN_VARIANCE:g} to {1 / MIN_VARIANCE:g}.",
                     "Nothing was planned.",
                 )
         files = items.slugs()
