@@ -108,6 +108,7 @@ class StudioSession:
     def code(self) -> str:
         """Return a new code of 256 bits, for one use within five minutes; the one before is void."""
         with self._lock:
+            # A new code makes the one before void: at most one can open the studio.
             self._code, self._until = secrets.token_urlsafe(32), self._clock() + CODE_LIFETIME_SECONDS
             return self._code
 
@@ -120,6 +121,7 @@ class StudioSession:
         """Return True if this is the code, in time and unused. The code is then used."""
         with self._lock:
             is_valid, self_code = self._clock() < self._until, self._code
+            # A wrong code does not use up the right one, so a stranger cannot lock the owner out.
             if self_code is None or not is_valid or not _same(code, self_code):
                 return False
             self._code = None
@@ -148,6 +150,7 @@ class Tokens:
 
     def __call__(self, action: str) -> str:
         """Return the token of the form that posts there."""
+        # Each address has its own token: the form of one page cannot be sent to another address.
         return hmac.new(self._key, action.encode(), hashlib.sha256).hexdigest()
 
 
@@ -201,6 +204,7 @@ class Guard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
+                # Set here, in one place, for every reply, also for errors of handlers.
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
@@ -215,6 +219,7 @@ class Guard:
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
         """Return the reply to a refused request; None if the request is let through."""
         session, headers = self._session, Headers(scope=scope)
+        # Exactly one Host: of two, another program could take the other one.
         if headers.getlist("host") != [session.host]:
             return _refused(421, "This is not the address of the studio.")
         opening = scope["path"] == OPEN
@@ -224,6 +229,7 @@ class Guard:
             return _refused(403, "The request for a change came from another site. Nothing was changed.")
         if opening and scope["method"] == "POST":
             return await _body(scope, receive, headers, MAX_CODE_BODY_BYTES) or self._open(scope["form"])
+        # In constant time: a program on this machine could otherwise find the root letter by letter.
         below = _same(scope["path"][: len(session.home)], session.home)
         if not (below and session.admits(cookie_parser(headers.get("cookie", "")))):
             return _entry(session.language)

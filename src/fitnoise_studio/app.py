@@ -334,6 +334,7 @@ def _read_ledger(studio: Studio, name: str) -> tuple[Markup, list[tuple[str, str
         accounts, entries, head = book.accounts(), book.entries(), book.head()
         book_report = ledger_report(entries, [book.balance(a) for a in accounts], head, leftovers(folder.root))
     there = {_charge_of(folder, x) for x in folder.releases()}
+    # The release of a charge may also lie elsewhere: its number is shown, and nothing is concluded.
     missing = [e.sequence for e in entries if e.kind == "charge" and e.digest not in there]
     return report_html(book_report, studio.language), [(a.source, a.sentence) for a in accounts], missing
 
@@ -522,6 +523,7 @@ def confirm(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     number, typed = request.path_params["number"], form.get("typed", "")
     intent = studio.releases.open_intent(number)
     wrong = intent is not None and typed != intent.source
+    # A wrong name is shown at its field; other refusals concern the complete request.
     with refused_at("typed") if wrong else contextlib.nullcontext():
         studio.releases.confirm(number, typed, studio.folder.certified())
     return _go(f"/release/{number}")
@@ -541,6 +543,7 @@ def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     with Ledger(folder.inside(name)) as book:
         accounts = book.accounts()
         account = form.get("account", "")
+        # At most five digits: `int` takes long for a text of many digits.
         i = int(account) if account.isascii() and account.isdigit() and len(account) < 6 else len(accounts)
         with refused_at("account"):
             if i >= len(accounts):
@@ -581,10 +584,12 @@ async def events(studio: Studio, request: Request) -> Response:
     async def stream() -> AsyncIterator[str]:
         nonlocal last
         while not studio.closing.is_set():
+            # In a thread: parts read files and the ledger, and other pages are served meanwhile.
             html = await asyncio.to_thread(lambda: Markup("\n").join(studio.parts(page_name).values()))
             if digest(html) != last:
                 last = digest(html)
                 data = "\n".join(f"data: {line}" for line in html.splitlines())
+                # With the id a page that connects again gets only what it does not show yet.
                 yield f"id: {last}\n{data}\n\n"
             await asyncio.sleep(POLL_SECONDS)
 
@@ -668,6 +673,7 @@ def application(studio: Studio) -> Starlette:
             studio.last_asked = studio.clock()
             try:
                 return handler(studio, request, request.scope["form"])
+            # The reply to a later change of the page is on its way, and takes the place of this one.
             except QuestionReplaced:
                 return Response(status_code=204)
             except FitnoiseError as error:

@@ -57,6 +57,7 @@ class Connections:
         self.all.add(connection)
         self.strangers[connection] = None
         while len(self.strangers) > MAX_STRANGERS:
+            # The oldest stranger has had the most time to show the cookie.
             oldest = next(iter(self.strangers))
             del self.strangers[oldest]
             oldest.transport.abort()
@@ -100,8 +101,10 @@ class Connection(H11Protocol):
         """Read what comes; what is no complete head has its time from its first byte."""
         before = self.scope
         super().data_received(data)
+        # The head of another request is complete.
         if self.scope is not before:
             self.registry.identify(self, self.headers)
+        # While an answer is under way, the other side owes nothing.
         if self.cycle is not None and not self.cycle.response_complete:
             self._owed_since = None
         elif self._owed_since is None:

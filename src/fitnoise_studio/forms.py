@@ -86,6 +86,7 @@ def parse(text: str) -> Document:
     except RecursionError:
         raise draft_too_deep() from None
     _checked(document)
+    # A specification may state the definition alone, as privacy = "pure"; forms need the keys.
     if isinstance(document.get("privacy"), str):
         document["privacy"] = {"definition": document["privacy"]}
     return document
@@ -125,6 +126,7 @@ def draft_too_deep() -> SpecError:
 
 def _checked(document: Document) -> None:
     """Refuse a document that is too deep or too long, or has a date among codes: its readers would fail."""
+    # A list, and no recursion: a draft can be nested more deeply than Python calls functions.
     pending: list[tuple[Any, int, bool]] = [(document, 1, False)]
     while pending:
         x, depth, coded = pending.pop()
@@ -208,6 +210,7 @@ def number_text(x: float) -> str:
     """Return the text of a number that reads back as this number."""
     if not math.isfinite(x):
         return str(x)
+    # Below 10^15 a float holds every whole number, and its digits, exactly.
     return repr(int(x)) if x == int(x) and abs(x) < 1e15 else repr(x)
 
 
@@ -322,6 +325,7 @@ def merge_of(document: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
 
 def _merge(out: Document, form: SubmittedForm) -> None:
     merge_names, chosen = merge_of(out), form.all("sum_within_unit")
+    # Browsers leave out boxes without a tick; a hidden field shows that the form had these boxes.
     if merge_names is None or "is_sum_within_unit" not in form or {*chosen} == {*merge_names[1]}:
         return
     wrong = next((x for x in chosen if x not in merge_names[0]), None)
@@ -339,12 +343,14 @@ def _merge(out: Document, form: SubmittedForm) -> None:
 
 def _field(out: Document, path: tuple[str, ...], form: SubmittedForm) -> None:
     name = ".".join(path)
+    # A field that was not edited keeps its key as it is written, or absent.
     if name not in form or form[name] == field_text(out, path):
         return
     text = form[name].strip()
     if path in CHOICES:
         value: Any = _chosen(form, name, CHOICES[path])
     elif path in _INTEGERS:
+        # 0 stands for a number of records that the publisher has still to state.
         value = parse_integer(text, name) if text else 0 if path == ("privacy", "max_records") else None
     elif path in _NUMBERS:
         value = real(text, name) if text else None
@@ -397,7 +403,9 @@ def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) ->
             place=name,
         )
     stored = value_at(out, path)
+    # Keys that the form does not show stay.
     rest = {k: v for k, v in stored.items() if k not in COSTS} if isinstance(stored, Mapping) else {}
+    # δ belongs to a cost in ε alone.
     if kind != "epsilon":
         rest.pop("delta", None)
     put(out, path, {kind: value, **rest})
@@ -546,6 +554,7 @@ def _ordered(attribute: Document, form: SubmittedForm, _files: Sequence[str]) ->
             with refusals.for_field(key):
                 if _changed(attribute, form, key):
                     put(attribute, (key,), parse_integer(form[key], key) if form[key].strip() else None)
+    # Browsers leave out a box without a tick; a hidden field shows that the form had this box.
     if "is_clip" in form and ("clip" in form) != (attribute.get("clip") is True):
         attribute["clip"] = "clip" in form
 
@@ -589,6 +598,7 @@ def _hierarchy(attribute: Document, form: SubmittedForm, files: Sequence[str]) -
                 "Nothing was changed.",
             )
         put(attribute, ("children",), numbers or None)
+    # A hierarchy has its places from one origin: those of before are removed.
     if files or (counted and "children" in attribute):
         attribute.pop("places", None)
         attribute.pop("children" if files else "file", None)
@@ -607,6 +617,7 @@ def _codes(attribute: Document, form: SubmittedForm, files: Sequence[str]) -> No
                 "Remove the codes, or choose no file.",
                 "Nothing was changed.",
             )
+        # The file states codes and labels, so those of before are removed.
         attribute.pop("codes", None)
         attribute.pop("labels", None)
         attribute["codes_file"] = files[0]
@@ -632,6 +643,7 @@ def code_text(code: Any) -> str:
     """Return a code as a form shows it, quoted if it would read as another."""
     if not isinstance(code, str):
         return json.dumps(code)
+    # The text "1" is quoted, since without quotes it would be read as the number 1.
     return code if _is_plain_text(code) and _code(code) == code else _quoted(code)
 
 

@@ -59,6 +59,7 @@ def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     """Return the cost of a draft, at a coarse gap if the draft requires a finer one."""
     publication = publication_of(request["text"], root)
     gap = publication.gap
+    # A coarse gap answers while a margin is still moved; `certify` plans at the requested gap.
     live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
     plan = make_plan(live, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
     html = render_part(
@@ -168,6 +169,7 @@ def sweep(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
 def kinds(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Compare Laplace with Gaussian noise."""
     publication: Publication = publication_of(request["text"], root)
+    # A comparison needs plans of all kinds, also of those that the cap would refuse.
     uncapped = replace(publication, gap=None, cap=None)
     comparison = compare(uncapped, progress=lambda i, g: report_progress(f"{i}, {g:.4g}"))
     return {"html": str(report(comparison_report(uncapped, comparison, uncapped.delta), request["language"]))}
@@ -236,12 +238,14 @@ def main() -> None:
     say(kind="ready")
     while True:
         question = waiting.get()
+        # Of the questions that wait, only the newest is answered.
         while not waiting.empty():
             question = waiting.get()
         report_time = 0.0
 
         def report_step(step: str, n: int = question["n"]) -> None:
             nonlocal report_time
+            # A newer question, or a stop, ends this computation at its next step.
             if not waiting.empty():
                 raise PlanningInterrupted
             if time.monotonic() - report_time >= PROGRESS_INTERVAL_SECONDS:

@@ -196,6 +196,7 @@ class Releases:
         self._folder.refuse_codes(data, codes)
         head, book = head_of(self._folder, ledger)
         before, unfinished = released_before(self._folder, ledger, plan)
+        # Without a salt, a reader of the intent could test guesses at the size of a file.
         salt = secrets.token_hex(16)
         intent = Intent(
             plan=plan.hash,
@@ -399,6 +400,7 @@ class Releases:
             return []
         with Ledger(self._folder.inside(intent.ledger)) as book:
             charges = [e for e in book.entries() if e.kind == "charge" and e.detail.get("plan") == intent.plan]
+        # A release that is finished has the charge of an earlier intent.
         finished = [e for e in charges if e.digest == intent.finishes]
         since = (e for e in charges if e.sequence > intent.head)
         return finished + [e for e in since if until is None or e.sequence <= until]
@@ -485,6 +487,7 @@ def _released(
     folder: Folder, intent: dict[str, Any], stage: Callable[[str], None], notice: Callable[[str], None]
 ) -> Any:
     data = intent["data"]
+    # Between the request and this process, the data may have been replaced.
     if [seen(folder, name, intent["salt"]) for name in data] != intent["seen"]:
         raise DraftChanged(
             "data-changed-since",

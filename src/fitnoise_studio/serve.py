@@ -50,6 +50,7 @@ class Server:
 
     def __init__(self, folder: Folder, language: str = "en", clock: Callable[[], float] = time.monotonic) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # Only this machine can connect; port 0 lets the system choose a free one.
         self._socket.bind(("127.0.0.1", 0))
         self._socket.listen()  # who comes early waits
         self.session = StudioSession(self._socket.getsockname()[1], clock, language)
@@ -101,6 +102,7 @@ class Server:
 
         uvicorn catches some signals, and raises them again after it has ended.
         """
+        # Python lets only the main thread handle signals.
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -117,6 +119,7 @@ class Server:
 
     def _watch(self) -> None:
         while not self.studio.closing.wait(POLL_SECONDS):
+            # The code is void by now, so its page is of no use.
             if self._clock() > self._until:
                 self._opened()
             if self._clock() - self.studio.last_asked > IDLE_TIMEOUT_SECONDS:

@@ -90,6 +90,7 @@ class Studio:
             new = make(text)
             if new != text or base != now:
                 self.folder.accept(new, base)
+            # A server keeps at most 1,000 pages in mind; further pages must state their base.
             if tab and (tab in self._tabs or len(self._tabs) < 1000):
                 self._tabs[tab] = order, digest(new)
 
@@ -123,7 +124,9 @@ class Studio:
         with self._lock:
             if self._price is not None and self._price[0] == key:
                 return
+            # Another thread may ask for a later price meanwhile: only the last waiter keeps its answer.
             mine = self._wait_for(key)
+        # The ledger is read only for the rest of its cap; nothing is charged.
         question = {"what": "price", "text": text, "ledger": self._ledger()}
         try:
             price_html = Markup(self.planner.ask(**question, **self.question_fields)["html"])  # noqa: S704 - escaped where it was made

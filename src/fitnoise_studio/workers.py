@@ -195,6 +195,7 @@ class Worker:
                 )
             if process.gone or self._closed:
                 return None
+            # A process that still starts is not silent: imports take seconds.
             since = start_time if process.ready is None else max(start_time, process.ready)
             # A process that has not begun the question may be in a computation that never calls `progress`.
             silent = process.ready is not None and process.begun < n and time.monotonic() - since > UNRESPONSIVE_SECONDS
@@ -204,6 +205,7 @@ class Worker:
         return process.answers[n]
 
     def _drop(self, process: Process) -> None:
+        # Another thread may already have started the next process.
         if self._process is process:
             self._process = None
         process.end()
@@ -254,6 +256,7 @@ class Jobs:
     def add(self, name: str, question: dict[str, Any]) -> Job:
         """Add a new job behind those that wait."""
         with self._some:
+            # Numbers start at 1 and are never given twice, so a late reply names the right job.
             job = Job(len(self.all) + 1, name, question)
             self.all.append(job)
             self._some.notify_all()

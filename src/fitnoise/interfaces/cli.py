@@ -52,6 +52,7 @@ class _Float(click.types.FloatParamType):
         """Return the number, or raise a usage error."""
         from fitnoise.kernel.codings import number
 
+        # One rule for numbers in options, specifications and data.
         if isinstance(value, str) and number(value) is None:
             self.fail(f"{value!r} is not a valid float.", param, ctx)
         return super().convert(value, param, ctx)
@@ -727,6 +728,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with _signals() as received:
             code = _run(command_line, received)
+        # A full disk shows here, and not after the exit code is set.
         sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # a reader that closes the pipe, as `head` does, is no error

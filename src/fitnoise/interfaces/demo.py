@@ -66,6 +66,7 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
         report_stage(Message("terminal.stage.verifying"))
         checked = verify(folder / "release")
         balance = ledger.balance(plan.order.account)
+    # The folder can be used without the package: specification, codes and data are copied.
     for name, copy_name in ((data.DEMO, "spec.toml"), (data.STATES, data.STATES), (data.CPS, data.CPS)):
         shutil.copy(data.path(name), folder / copy_name)
     if not checked.ok:
@@ -106,6 +107,7 @@ def _make_folder(folder: Path) -> Path:
 def _separate_cost(plan: Plan) -> Section:
     """Return the section with the cost of separate plans, each the best for its table."""
     w = plan.publication.workload
+    # Separate plans add up: the cost of all tables is the sum of their costs.
     rho = sum(make_plan(Workload(w.domain, [t], w.confidence)).rho for t in w.tables)
     values = (Value("separately_planned_rho", rho, ValueKind.COMPARED),)
     return Section(Message("report.section.comparison"), (Message("report.demo.separate_plans", values),), values)

@@ -45,6 +45,7 @@ _SPECIAL = {
 
 def escaped(text: str) -> str:
     """Return a text with all signs escaped that LaTeX would interpret."""
+    # The three spaces of fitnoise have commands of their own in LaTeX; all else is made readable first.
     readable_text = re.sub("[^\u00a0\u2007\u202f]+", lambda match: readable(match[0]), text)
     return "".join(_SPECIAL.get(c, c) for c in readable_text)
 

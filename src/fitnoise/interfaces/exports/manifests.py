@@ -72,6 +72,7 @@ def manifest(
         versions: Versions of the programs that wrote the files.
     """
     listed = [{"path": path, "bytes": size, "sha256": digest} for path, digest, size in files]
+    # The keys have one order, so that the same export has the same manifest, byte for byte.
     values = (FORMAT, _kind(source), [_identity(r) for r in releases(source)], dict(options), listed, dict(versions))
     return to_json(dict(zip(KEYS, values, strict=True)))
 

@@ -107,6 +107,7 @@ def environment(language: str, also: str = "") -> Environment:
     except ModuleNotFoundError:
         raise missing_package("Pages", "Jinja2", "report", "Nothing was written.") from None
     templates = Environment(
+        # The templates of pages come first, so the studio cannot replace one of them.
         loader=ChoiceLoader([PackageLoader(x) for x in (PAGES_PACKAGE, also) if x]),
         autoescape=True,
         undefined=StrictUndefined,  # a template that names something missing fails, instead of showing nothing
@@ -283,6 +284,7 @@ def hashes(source: Tabled, digits: int = 64) -> str:
 def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands | None) -> Iterator[str]:
     """Yield the notes below a table: the records that it counts, its origin, the meaning of its signs."""
     plan = releases(tabled)[0].plan
+    # The counted records come first: without them no number of the table has a meaning.
     yield " ".join(_universe(publication_of(tabled, table.name).workload, table.name, plan, language))
     plans = ", ".join(r.plan.hash[:12] for r in releases(tabled))
     combined = "page.method.combination" if len(releases(tabled)) > 1 else "page.method.release"

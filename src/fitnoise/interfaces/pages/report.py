@@ -158,6 +158,7 @@ def content(
             "count": len(what),
         }
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
+    # A plan has no numbers yet, so its report has no tables with values.
     views = [] if release is None else _views(release, _names(release, chosen), page_language, bands, totals=totals)
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
     shown_sections = (
@@ -228,6 +229,7 @@ def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.Path
         return Check(CLAIM, holds=False, finding=error_fault(error))
     if text == rewritten:
         return Check(CLAIM, holds=True, finding=_bytes(len(text.encode())))
+    # Another version of fitnoise may write other bytes; the finding then names both versions.
     generator = re.search(r'name="generator" content="fitnoise ([^"]*)"', text)
     values = (Value("version", "" if generator is None else generator[1]), Value("installed", __version__))
     other = generator is not None and generator[1] != __version__

@@ -33,8 +33,10 @@ def comparison_report(publication: Publication, comparison: Comparison, delta: f
     delta_value = Value("delta", delta, ValueKind.NUMBER)
     terms = [Message("report.comparison.delta", (delta_value,))]
     if budget is None:
+        # Without a budget all alternatives meet the same targets, and their ε differ.
         terms.insert(0, Message("report.comparison.targets"))
     else:
+        # With a budget all alternatives cost the same, and their margins differ.
         spent = Value("epsilon", float(budget.epsilon or 0), ValueKind.NUMBER)
         terms.insert(0, Message("report.comparison.budget", (spent,)))
     choice = (Value("privacy", chosen), Value("why", comparison.reason))

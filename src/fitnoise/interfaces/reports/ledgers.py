@@ -53,6 +53,7 @@ def ledger_report(
     return Report(
         "",
         (
+            # A document has this key for an empty ledger, too.
             *(accounts or [Section(values=(Value("balances", []),))]),
             Section(tables=(ReportTable.from_rows("entries", columns, map(_row, entries)),)),
             *_series(entries),
@@ -64,6 +65,7 @@ def ledger_report(
 
 def _series(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
     """Yield the assumption between the draws of the charged series, for every unit."""
+    # A series is charged with the draw of its first period.
     begun = [e for e in entries if e.kind == "charge" and e.drawn_period is not None and e.drawn_period.period == 1]
     assumptions = dict.fromkeys(between_draws(e.account.unit) for e in begun)
     for i, assumption in enumerate(assumptions):

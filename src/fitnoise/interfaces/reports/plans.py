@@ -154,6 +154,7 @@ def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
     total = goals == {Goal.TOTAL_ERROR}
     hybrid = Message("report.heading.share_of_objective")
     headings = {hybrid if p.publication.objective.goal is Goal.HYBRID else p.mechanism.price_heading for p in parts}
+    # Prices in different measures are shares of their own part alone.
     price = headings.pop() if len(headings) == 1 else Message("report.heading.share_of_part")
     target, achieved = "report.heading.target", "report.heading.achieved_moe"
     if total:
@@ -185,9 +186,11 @@ def _levels(plan: Plan) -> Iterator[ReportTable]:
             if len(depths) > 1:
                 # One pattern shows several levels, so its price belongs to none of them.
                 return
+            # With several targets the margin differs from number to number, and all are computed.
             varied = summary.tables == 1 and summary.has_several_targets
             margins = part.table_margins(summary.name) if varied else np.array([summary.achieved_moe])
             by_level.setdefault(depths.pop(), []).append((summary, margins))
+        # With one table for each level the list of tables shows the same.
         if len(by_level) < 2 or len(by_level) == len(part.summaries):
             continue
         columns = (
@@ -469,6 +472,7 @@ def _cap(plan: Plan) -> Section:
         return Section()
     measure, largest = next(iter(limits.items()))
     limit = (Value("most", largest, ValueKind.NUMBER), Value("delta", limits.get("delta"), ValueKind.NUMBER))
+    # A cap has one measure; δ is stated with ε alone.
     text = {"rho": "report.cap.rho", "mu": "report.cap.mu", "epsilon": "report.cap.epsilon"}[measure]
     text = "report.cap.epsilon_at_delta" if "delta" in limits else text
     messages = (Message(text, limit), Message("report.cap.ledger"))
@@ -530,6 +534,7 @@ def _otherwise(part: TablePart) -> Section:
         cost = Value("cost", part.separate_rho, ValueKind.COMPARED)
         text = "report.separate.rho_by_target" if total else "report.separate.rho"
     else:
+        # `separate_rho` of a pure part is ε²/2.
         cost = Value("cost", math.sqrt(2 * part.separate_rho), ValueKind.COMPARED)
         text = "report.separate.epsilon_by_target" if total else "report.separate.epsilon"
     values = (Value("separate_rho", part.separate_rho, ValueKind.COMPARED),)

@@ -120,6 +120,7 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
         Value("touched", touched),
         Value("next", following),
     )
+    # The next period is named only if nothing hinders its draw.
     texts = ["report.periods.drawn" if drawn_count else "report.periods.none"]
     if lost:
         texts.append("report.periods.lost")
@@ -198,6 +199,7 @@ def answer_report(
     """
     table = result.table(frame)
     open_ones = any(x is None for row in table.rows for x in row)
+    # Intervals that hold at once are wider, so a reader must know which kind is shown.
     holds = "report.intervals.simultaneous" if simultaneous else "report.intervals.single"
     values = (
         Value("plan", release.plan.hash),
@@ -263,6 +265,7 @@ def combination_report(combination: Combination, directory: Path | None) -> Repo
             if joint_error
             else None
         )
+        # Means have intervals instead of margins: half of their width is compared.
         margin = float((frame["moe"] if "moe" in frame else (frame["high"] - frame["low"]) / 2).max())
         rows.append({"table": name, "numbers": len(frame), "moe": margin, "std_error": joint_error, "gain": gain})
     columns = (
