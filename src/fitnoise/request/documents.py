@@ -122,9 +122,10 @@ class PublicTotalSpec(SpecSection):
 
 
 def _rule(rule: Any) -> str:
-    """Return the rule for a target that the keys select: errors then refer to this rule alone."""
+    """Return the tag of the rule for a target, by its keys."""
     if isinstance(rule, (ByFileSpec, BySizeSpec)):
         return type(rule).__name__
+    # One rule is chosen before its values are checked: errors then refer to this rule alone.
     if isinstance(rule, Mapping):
         if {"file", "column"} & set(rule):
             return "ByFileSpec"
@@ -168,6 +169,7 @@ class _NamedColumns(SpecSection):
 if TYPE_CHECKING:
     _ShownColumns = _NamedColumns
 else:
+    # The keys of views come from their classes, so that a new view needs no change here.
     _ShownColumns = create_model(
         "_ShownColumns",
         __base__=_NamedColumns,
@@ -228,7 +230,12 @@ class TableSpec(_ShownColumns):
     )
 
     def build(self, domain: Domain, folder: Path | None = None) -> Table | Family:
-        """Return the table, or the pattern."""
+        """Return the table, or the pattern of tables.
+
+        Args:
+            domain: The domain, from which a pattern without `pattern_attributes` takes its attributes.
+            folder: The folder of a file of targets; None if it is not known.
+        """
         numbers = {kind.value: self._target(getattr(self, kind.value), folder) for kind in TargetKind}
         views = self.model_dump(include={*VIEWS})
         reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
@@ -252,12 +259,14 @@ class TableSpec(_ShownColumns):
                     "No data were read.",
                     place="matrix",
                 )
+            # `table` checks that there is one target; the columns of a matrix table are the cells.
             empty_table = table(**numbers, reference=reference, confidence=self.confidence, name=self.name or "queries")
             return Table(empty_table.name, (), empty_table.target, matrix=op.Dense(_matrix(self.matrix)))
         other_arguments = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
         other_arguments |= {"missing": self.missing, "ceiling": self.ceiling}
         if self.pattern is None:
             return table(*self.attributes, **views, **other_arguments)
+        # A view names one attribute as a text, or several as a list or the keys of a table.
         used_names = {*self.attributes}
         for view_attributes in views.values():
             used_names |= {view_attributes} if isinstance(view_attributes, str) else {*(view_attributes or ())}
@@ -280,7 +289,7 @@ class TableSpec(_ShownColumns):
         )
 
     def _target(self, x: _Number | None, folder: Path | None) -> Any:
-        """Return a number, or the rule for it."""
+        """Return a target as :func:`table` takes it: a number, a rule, a list for a pattern, or None without a key."""
         if isinstance(x, BySpec):
             return x.build()
         if isinstance(x, ByFileSpec):
@@ -350,16 +359,19 @@ class CostSpec(SpecSection):
 
     def build(self, delta: float | None) -> Budget:
         """Return the budget. An epsilon without its own δ gets `delta`, or stays pure without one."""
+        # ρ and μ have no δ: the default must not join them.
         implied = delta if self.epsilon is not None else None
         epsilon = None if self.epsilon is None else _exact("epsilon", self.epsilon)
         return Budget(
             rho=None if self.rho is None else _exact("rho", self.rho),
             mu=self.mu,
+            # Only a pure ε is used exactly. One with δ goes into curves that are computed in doubles.
             epsilon=epsilon if epsilon is None or (implied is None and self.delta is None) else float(epsilon),
             delta=implied if self.delta is None else self.delta,
         )
 
 
+# At most three digits of an exponent: a fraction of 1e999999999 would fill the memory.
 _EXACT_NUMBER = re.compile(r"\d+(/\d+)?|(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 
 
@@ -375,6 +387,7 @@ def exact_number(text: str, outcome: str = OUTCOME) -> Fraction:
             more digits than Python reads.
     """
     try:
+        # `Fraction` alone also reads signs, spaces and underscores.
         if _EXACT_NUMBER.fullmatch(text):
             return Fraction(text)
     except (ValueError, ZeroDivisionError):  # more digits than Python reads, or x/0
@@ -470,7 +483,7 @@ class CellBudgetsSpec(SpecSection):
     )
 
     def build(self, domain: Domain) -> CellBudgets:
-        """Return the budgets of every cell."""
+        """Return the budgets of every joint cell of the attributes, in C order."""
         labels_by_attribute = {a: [str(v) for v in domain[a].values] for a in self.attributes}
         if not isinstance(self.values, dict):
             if self.default is not None:
@@ -493,6 +506,7 @@ class CellBudgetsSpec(SpecSection):
                 place="values",
             )
         ((name, labels),) = labels_by_attribute.items()
+        # The keys of TOML tables are texts, so values are compared by their texts.
         unknown = [v for v in self.values if v not in labels]
         missing = [v for v in labels if v not in self.values] if self.default is None else []
         if unknown:
@@ -536,7 +550,11 @@ class UnitSpec(SpecSection):
     )
 
     def build(self, protected_unit: PrivacyUnit) -> PrivacyUnit:
-        """Return the unit, given the protected one."""
+        """Return the further unit.
+
+        Args:
+            protected_unit: The unit of which `persons` counts members, and whose neighbours are the default.
+        """
         if (self.persons is None) == (self.max_records is None):
             raise SpecError(
                 "further-unit-size",
@@ -564,6 +582,7 @@ class UnitSpec(SpecSection):
                 "No data were read.",
                 place="persons",
             )
+        # A further unit of the protected unit's name is that unit with other neighbours: it has its id and pattern.
         same = self.unit == protected_unit.name
         unit_id, pattern, counted = (
             (protected_unit.id, protected_unit.pattern, protected_unit.count)
@@ -829,7 +848,7 @@ _Mechanism = Literal["unbiased", "projection"]
 
 
 def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) -> SmallDatabase | None:
-    """Return the facts about a small database, if the mechanism is one for them."""
+    """Return the facts about a small database; None for the mechanism "unbiased", which has no such facts."""
     if mechanism != "projection":
         if size is not None or projection is not None:
             raise SpecError(
@@ -995,11 +1014,13 @@ class Spec(SpecSection):
         """Validate a document.
 
         Raises:
-            SpecError: A key is unknown, missing or of the wrong kind; the error names every such key.
+            SpecError: A key is unknown, missing or of the wrong kind. The error names every such key, as far as they
+                are among the first :data:`MAX_PROBLEMS` that pydantic finds.
         """
         try:
             return cls.model_validate(document)
         except ValidationError as error:
+            # `complaints` compares every two errors, and a document of many tables can have one for each key.
             raise several_problems(complaints(error.errors()[:MAX_PROBLEMS], document)) from None
 
     @classmethod
@@ -1038,13 +1059,15 @@ class Spec(SpecSection):
         """Return the specification as plain objects.
 
         Args:
-            folder: The folder of the files of codes. None refuses a specification that names a file, so that reading a
-                plan opens no other file.
+            folder: The folder of the files that the specification names. None refuses a specification that names a
+                file, so that reading a plan opens no other file.
 
         Raises:
-            SpecError: Something cannot be meant as written. The error lists all mistakes within single parts, with
-            their places in the document. Without such mistakes, it is the first in which parts do not fit together.
+            SpecError: Something cannot be meant as written. A mistake in an attribute hides those of tables,
+            questions and cell budgets. Otherwise the error lists all mistakes within single parts, with their places in
+            the document. Without such mistakes, it is the first in which parts do not fit together.
         """
+        # After a mistake the defaults stand in, so that the later parts are checked as well.
         folder_path, p, d = None if folder is None else Path(folder), self.privacy, self.data
         unit, source, small, objective = PrivacyUnit(), DataSource(), None, Objective()
         attributes: dict[str, Attribute] = {}
@@ -1076,12 +1099,14 @@ class Spec(SpecSection):
             checked_confidence(self.accuracy.confidence)
         with wrong.located_at("objective"):
             objective = Objective(self.objective.goal, self.objective.weights, self.objective.total_error_weight)
+        # Under pure privacy an epsilon without δ stays pure: privacy.delta does not apply.
         implied = None if p.definition is Privacy.PURE else p.delta
         cap = budget = cells = None
         with wrong.located_at("privacy.cap"):
             cap = None if p.cap is None else p.cap.build(implied)
         with wrong.located_at("budget"):
             budget = None if self.budget is None else self.budget.build(implied)
+        # Without all attributes, tables and questions would fail for attributes that the document declares.
         if len(attributes) < len(self.domain):
             wrong.refuse()
         with _located_at("domain"):
@@ -1089,6 +1114,7 @@ class Spec(SpecSection):
 
         def build_table(table: TableSpec) -> Table | Family:
             built = table.build(domain, folder_path)
+            # `Workload` repeats this check, and would not know the position of the table in the document.
             built.check(domain)
             return built
 
@@ -1096,6 +1122,7 @@ class Spec(SpecSection):
 
         def question(spec: FiniteSpec) -> FiniteQuery:
             built = spec.build(domain)
+            # `Publication` repeats this, and would not know the position of the question in the document.
             built.graph(domain, domain.adjacency(source, unit))
             return built
 
@@ -1109,6 +1136,7 @@ class Spec(SpecSection):
         with _located_at("tables"):
             workload = Workload(domain, tables, self.accuracy.confidence)
         with _located_at(""):
+            # First without further tables: these take the unit, the source and δ from it.
             request = Publication(
                 workload,
                 unit,
@@ -1226,7 +1254,7 @@ class _SpecErrors:
         return built
 
     def refuse(self) -> None:
-        """Raise SpecError if there was one."""
+        """Raise one SpecError for all problems found; return if nothing was found."""
         if self.found:
             raise several_problems(self.found)
 
@@ -1241,7 +1269,7 @@ def _located_at(where: str) -> Iterator[None]:
 
 
 def located(error: FitnoiseError, where: str) -> SpecError:
-    """Return an error as one of a specification, at a place of the document.
+    """Return an error as SpecError, with its place in the document.
 
     Args:
         error: The error, of any class.
@@ -1266,6 +1294,7 @@ def _path_of(where: str, key: str | None) -> str | None:
     if key is None or not where:
         return key or where or None
     first_key = re.split(r"[.\[]", key, maxsplit=1)[0]
+    # A key of the top level is a complete path, except in further tables, which have some of these keys.
     if first_key in Spec.model_fields and not where.startswith("further_tables["):
         return key
     return f"{where}.{key}" if first_key in _keys(SpecSection) else where
@@ -1278,13 +1307,14 @@ def _keys(part: type[SpecSection]) -> set[str]:
 
 @checked(SpecError, "Nothing was read.")
 def load_spec(path: str | Path) -> Publication:
-    """Read a TOML specification and the files of codes it names.
+    """Read a TOML specification and the files it names, of codes, places, lookups and targets.
 
     Raises:
-        SpecError: The file cannot be read or used; no data were read.
+        SpecError: A file cannot be read or used; no data were read.
     """
     path = Path(path)
     try:
+        # Editors on Windows may put a byte order mark first, which tomllib refuses.
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable_file(f"The specification {path.name!r}", error, OUTCOME) from None

@@ -119,6 +119,7 @@ class Budget:
         if self.rho is not None:
             object.__setattr__(self, "rho", Fraction(self.rho))
         if self.epsilon is not None:
+            # Pure ε are added up exactly. An ε with δ goes into curves that are computed in doubles.
             object.__setattr__(self, "epsilon", Fraction(self.epsilon) if self.delta is None else float(self.epsilon))
         if self.mu is not None:
             object.__setattr__(self, "mu", float(self.mu))
@@ -129,7 +130,10 @@ class Budget:
         return Fraction(self.epsilon) if self.epsilon is not None and self.delta is None else None
 
     def as_rho(self) -> Fraction:
-        """Return the largest ρ allowed for any noise, exact; for a pure ε, the ρ = ε²/2 that follows from it."""
+        """Return the largest ρ that keeps the budget for any noise; for a pure ε, the ρ = ε²/2 that follows from it.
+
+        The ρ of a stated ρ, μ or pure ε is exact. The ρ of an ε at δ is found numerically, and rounded down.
+        """
         if self.rho is not None:
             return self.rho
         if self.mu is not None:
@@ -142,9 +146,13 @@ class Budget:
 
     @property
     def gaussian_rho(self) -> Fraction:
-        """The largest ρ allowed for Gaussian noise as plans use it, exact: on lattices with σ ≥ 2¹⁰."""
+        """The largest ρ that keeps the budget for Gaussian noise as plans use it: on lattices with σ ≥ 2¹⁰.
+
+        For an ε at δ, it is found numerically, and rounded down; it is never below :meth:`as_rho`.
+        """
         if self.epsilon is None or self.delta is None:
             return self.as_rho()
+        # Noise on a lattice has μ′² = 2ρ/(1 − 4c) (`smoothed_cost`), with c = 1/σ² of at most MAX_PRECISION.
         mu = Fraction(curves.lattice_mu(float(self.epsilon), self.delta))
         return max(self.as_rho(), mu**2 / 2 * (1 - 4 * privacy.MAX_PRECISION))
 
@@ -154,8 +162,8 @@ class Budget:
         """Return the limit that the kernel compares designs with (:class:`CostLimit`).
 
         Args:
-            what: The name of the limited quantity in an error.
-            designs: The numbers of the limited designs; None for all together.
+            what: The kind of the limit, "cap" or "budget".
+            designs: The positions of the limited designs, counted from 0; None for all together.
             axes: The attributes whose joint cells have different budgets.
             shares: The share of the budget for each of these cells, from 0 to 1.
         """
@@ -203,7 +211,8 @@ class Objective:
             as Δ².
 
     Raises:
-        SpecError: There is a λ without a hybrid, a hybrid without a λ, or weights in a goal without a sum.
+        SpecError: There is a λ without a hybrid, a hybrid without a λ, or weights in a goal without a sum. Or λ is not
+            positive and finite, or an argument has another class.
 
     Source: fit-for-use (Xiao et al. 2021), sections 4 and 7 for the baselines, section 6 for the hybrid.
     """
@@ -278,6 +287,7 @@ class CellBudgets:
                 place="privacy.cell_budgets.attributes",
             )
         for x in self.values:
+            # NaN fails the comparison, and is refused as well.
             if not is_real(x) or not 0 <= x <= 1:
                 raise SpecError(
                     "cell-budget-out-of-range",
@@ -316,7 +326,7 @@ class CellBudgets:
         return tuple((a, domain[a].size) for a in self.attributes), self.values
 
     def for_structured_cells(self, domain: Domain, structured: Sequence[str]) -> NDArray[np.float64]:
-        """Return r of every joint cell of the structured attributes, (n_o,), in C order.
+        """Return r of each of the n_o joint cells of the structured attributes, (n_o,), in C order.
 
         Args:
             domain: The domain of the attributes.
@@ -396,6 +406,7 @@ class SmallDatabase:
                 "No plan was made.",
                 place="projection.variant",
             ) from None
+        # Before the refusal of 'hull': that error advises another region, and 'paper' allows none.
         if self.variant is Variant.PAPER and (self.region is not Region.AT_MOST or self.temperature):
             raise SpecError(
                 "paper-variant-with-own-settings",
@@ -438,8 +449,19 @@ class SmallDatabase:
 
 
 def aligned(domain: Domain, values: NDArray[Any], names: Sequence[str], onto: Sequence[str]) -> NDArray[Any]:
-    """Return values in C order over some attributes as an array along `onto`: of size 1 along its other attributes."""
+    """Return values of the joint cells of some attributes as an array that broadcasts over the attributes `onto`.
+
+    Args:
+        domain: The domain of the attributes.
+        values: One value for each joint cell of `names`, in C order.
+        names: The attributes of the values, all among `onto`.
+        onto: The attributes of the result's axes, in order.
+
+    Returns:
+        An array with one axis for each attribute of `onto`, of length 1 for an attribute that is not in `names`.
+    """
     table = values.reshape([domain[a].size for a in names])
+    # Axes in the order of `onto` first: reshaping alone would mix up cells where the two orders differ.
     ordered = table.transpose([names.index(a) for a in onto if a in names])
     return ordered.reshape([domain[a].size if a in names else 1 for a in onto])
 
@@ -454,7 +476,7 @@ class Publication:
         unit: The unit of protection.
         source: The public facts about the data.
         delta: The δ at which ε is reported.
-        gap: The relative gap that must be certified; None aims at 1e-6 and reports the gap reached.
+        gap: The relative gap that must be certified, from 1e-10 to 10; None aims at 1e-6 and reports the gap reached.
         cap: The largest cost; fitnoise refuses a plan of higher cost.
         budget: The exact cost to spend instead; the targets then only set the relative accuracy of tables.
         title: The title shown in reports.
@@ -462,7 +484,7 @@ class Publication:
         cell_budgets: The relative budgets of records, by cell; None gives all cells the same budget.
         `composed_with`: The hashes of plans measured on the same records. The charges of this plan are composed with
         theirs cell by cell.
-        must_be_free: True if the release must not raise the spent cost; otherwise it is refused. Needs `composed_with`.
+        must_be_free: True to refuse the release if it would raise the spent cost. Needs `composed_with`.
         privacy: The definition of privacy: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" lets a plan
             choose.
         questions: Questions with finitely many answers, each charged its own ε in addition to the tables. A budget is
@@ -475,6 +497,10 @@ class Publication:
             and charges it to an account of its own.
         series: The attribute whose values are periods, in order of time, if the tables are released period by period
             (docs/howto/release_a_series.md); None releases all at once.
+
+    Raises:
+        SpecError: An argument is out of range, or two arguments do not fit together.
+        DomainError, WorkloadError: An attribute is not in the domain, or a question does not fit it.
     """
 
     workload: Workload
@@ -532,8 +558,9 @@ class Publication:
         self._check_series()
 
     def _check_amounts(self) -> None:
-        """Raise SpecError if the pattern, cell budgets or a small database use an amount."""
+        """Raise SpecError if the pattern, stated cell budgets or the tables of a small database use an amount."""
         table_attributes = used_attributes(self.workload) if self.workload.tables else set()
+        # A free plan has the slack of earlier plans as its budgets, and their profiles can have amounts as axes.
         budgets = () if self.cell_budgets is None or self.must_be_free else self.cell_budgets.attributes
         uses = {
             "once_per, per_value, separation or fixed names it": self.unit.pattern.names,
@@ -557,7 +584,10 @@ class Publication:
                 )
 
     def _check_units(self) -> None:
-        """Raise SpecError unless the other units are distinct, and each can have an account of its own."""
+        """Raise SpecError for a further unit that repeats another, has a name like another, or has a pattern or an id.
+
+        A further unit of the protected unit's name can have the pattern and the id of that unit.
+        """
         object.__setattr__(self, "other_units", tuple(self.other_units))
         for i, unit in enumerate(self.other_units):
             before = (self.unit, *self.other_units[:i])
@@ -571,6 +601,7 @@ class Publication:
                     place="privacy.other_units",
                 )
             namesake = next((u for u in before if are_confusable(u.name, unit.name)), None)
+            # Each further unit has an account of its own, so readers must be able to distinguish the names.
             if namesake is not None and namesake != replace(unit, neighbours=namesake.neighbours):
                 raise SpecError(
                     "units-look-alike",
@@ -682,6 +713,7 @@ class Publication:
                 "No plan was made.",
                 place="tables",
             )
+        # Readers ask for a table by its name alone, without its part.
         taken = set(self.workload.tables.names)
         for other in self.further_tables:
             if (other.workload.domain, other.unit, other.source) != (self.workload.domain, self.unit, self.source):
@@ -693,6 +725,7 @@ class Publication:
                     "No plan was made.",
                     place="further_tables",
                 )
+            # A plan takes these from the main publication alone: those of a part would have no effect.
             once = (
                 other.cap,
                 other.composed_with,
@@ -773,9 +806,11 @@ class Publication:
                     "No plan was made.",
                     place="privacy.id",
                 )
+            # To build the graph is the check: a question whose neighbours are not supported fails here.
             query.graph(self.workload.domain, self.adjacency)
 
     def _check_privacy(self) -> None:
+        # The cost of replacing a record belongs to a pair of cells, and budgets and profiles belong to single cells.
         pairwise = self.unit.neighbours is Neighbours.REPLACE_ONE
         if pairwise and (self.cell_budgets is not None or self.composed_with):
             raise SpecError(
@@ -829,6 +864,7 @@ class Publication:
                     "No plan was made.",
                     place="privacy.composed_with",
                 )
+        # Profiles add cell by cell only if both plans count the same records.
         if self.composed_with and self.unit.id is not None:
             raise SpecError(
                 "composed-plans-with-id",
@@ -862,6 +898,7 @@ class Publication:
         domain, pattern = self.workload.domain, self.unit.pattern
         for what, attributes in pattern.attributes_by_rule.items():
             for a in attributes:
+                # `a in domain` is true for levels of hierarchies too, and a pattern needs complete attributes.
                 if a not in set(domain):
                     level = f", a level of {domain.attribute_of(a)!r}" if a in domain else ""
                     raise SpecError(
@@ -893,6 +930,7 @@ class Publication:
                 "No plan was made.",
                 place="privacy.cell_budgets",
             )
+        # The noise of a projection is calibrated for records of a unit that may all be equal.
         if pattern and self.small_database is not None:
             raise SpecError(
                 "projection-with-pattern",
@@ -905,7 +943,7 @@ class Publication:
             )
 
     def _check_merge(self) -> None:
-        """Raise SpecError unless the merged attributes are amounts, in integer steps from zero."""
+        """Raise SpecError unless the merged attributes are amounts with ends in integer steps from zero, up to 2³¹."""
         domain = self.workload.domain
         for a in self.unit.sum_within_unit:
             if a not in domain.steps:
@@ -918,6 +956,7 @@ class Publication:
                     place="privacy.sum_within_unit",
                 )
             try:
+                # To widen the coding is the check: records are added up before the sum is cut to the range.
                 uncut(domain[a].coding)
             except DomainError as e:
                 raise SpecError(
@@ -1078,7 +1117,7 @@ class Publication:
 
     @cached_property
     def groups(self) -> tuple[Publication, ...]:
-        """The tables of each part on their own, without the questions; empty if there are no tables."""
+        """The publication of the first tables alone, then the further ones, without questions. Empty without tables."""
         if not self.workload.tables:
             return ()
         main_group = replace(self, questions=(), further_tables=()) if self.questions or self.further_tables else self
@@ -1101,7 +1140,7 @@ class Publication:
 
     @property
     def structured_attributes(self) -> tuple[str, ...]:
-        """Attributes whose values are not interchangeable: those of budgets, or of time; all for a small database."""
+        """Attributes that must be structured: those of cell budgets, the periods, or all used for a small database."""
         if self.small_database is not None:
             return tuple(sorted(used_attributes(self.workload)))
         if self.series is not None:

@@ -27,9 +27,10 @@ SingleValue = bool | int | float | str
 
 
 def _way(value: Any) -> str:
-    """Return the form in which values are written, by their kind and keys: errors then refer to this form alone."""
+    """Return the tag of the form in which values are written, by their kind and keys."""
     if isinstance(value, (SpanSpec, ValuesSpec)):
         return type(value).__name__
+    # One form is chosen before the values are checked: errors then refer to this form alone.
     if isinstance(value, Mapping):
         return "ValuesSpec" if "values" in value else "SpanSpec"
     return "list" if isinstance(value, list) else "value"

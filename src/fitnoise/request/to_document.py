@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import tomli_w
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel.checks import is_real
-from fitnoise.kernel.codings import as_python
 from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
 from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered, attribute_document
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
@@ -22,7 +21,10 @@ ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 
 
 def cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
-    """Return a privacy cost as it was stated; None if none was."""
+    """Return a privacy cost as a document, in its own measure; None without one.
+
+    ρ and a pure ε are exact texts. The δ of an ε is left out if it equals `delta`, that of the publication.
+    """
     if b is None:
         return None
     return {
@@ -34,7 +36,7 @@ def cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
 
 
 def cell_budgets_document(b: CellBudgets | None) -> dict[str, Any] | None:
-    """Return relative budgets of records, by cell."""
+    """Return relative budgets of records by cell, one for each combination of values in C order; None without them."""
     return None if b is None else {"attributes": list(b.attributes), "values": list(b.values)}
 
 
@@ -48,6 +50,7 @@ def named_attribute_document(name: str, a: Attribute) -> dict[str, Any]:
     Raises:
         SpecError: The attribute is of none of the kinds that a specification can declare, such as a subclass of one.
     """
+    # A subclass may read data in another way than the document of its parent says.
     if type(a) not in (Categorical, Ordered, Binned, Amount, Hierarchy):
         raise SpecError(
             "attribute-class-unknown",
@@ -68,6 +71,7 @@ def table_document(part: Table | Family) -> dict[str, Any]:
     """
     family = part if isinstance(part, Family) else None
     t = part.template if isinstance(part, Family) else part
+    # Before anything is written: a document that lacks a view would describe another table.
     t.refuse_unknown_views()
     target, reference = t.target, t.target.reference
     out: dict[str, Any] = {
@@ -82,22 +86,25 @@ def table_document(part: Table | Family) -> dict[str, Any]:
             "pattern": word_by_order.get(family.order, family.order),
             "pattern_attributes": list(family.pattern_attributes),
         }
+        # The template holds only the first of the targets.
         if family.numbers is not None:
             out[target.kind.value] = list(family.numbers)
     if t.matrix is not None:
         return out | {"matrix": t.matrix.matrix.tolist()}
+    # All columns, those with a view included: `table` takes their order from here.
     out["attributes"] = list(t.attributes)
     for key, view_class in VIEWS.items():
         views = {a: view for a, view in t.views if type(view) is view_class}
         out[key] = view_class.key_document(views) if views else None
         for view in views.values():
+            # A mean holds its reference, which the target does not have.
             out |= view.further_keys
     out["missing"] = t.missing
     return out
 
 
 def small_document(small: SmallDatabase | None) -> dict[str, Any]:
-    """Return the statements about a small database, without its tables."""
+    """Return the keys that state a small database, without its tables; an empty dictionary for None."""
     if small is None:
         return {}
     settings = {
@@ -112,6 +119,7 @@ def small_document(small: SmallDatabase | None) -> dict[str, Any]:
 
 def finite_document(q: FiniteQuery) -> dict[str, Any]:
     """Return a question with finitely many answers."""
+    # Several counts have a list of conditions, and every other question at most one condition.
     where = [{a: values.document for a, values in condition} for condition in q.where]
     return {
         "name": q.name,
@@ -129,12 +137,13 @@ def finite_document(q: FiniteQuery) -> dict[str, Any]:
 def toml(document: Mapping[str, Any]) -> str:
     """Return a specification as TOML, with the groups of an attribute in their order, which is that of published rows.
 
-    TOML puts tables of keys behind values: groups that mix both are written as one inline table.
-
     Args:
         document: As JSON values.
     """
+    # TOML writes tables of keys after plain values, which would move groups written as tables to the end.
+    # Such groups become one inline table: a mark holds their place while the rest is written.
     text = tomli_w.dumps(document)
+    # No text of the document contains the mark, so only the marks are replaced.
     mark = next(m for i in itertools.count() if (m := f"groups-{i}-") not in text)
     held: list[str] = []
 
@@ -144,7 +153,8 @@ def toml(document: Mapping[str, Any]) -> str:
         return [without_groups(y) for y in x] if isinstance(x, list) else x
 
     def held_back(groups: Any) -> str:
-        inline = tomli_w.dumps({"x": [0, groups]}).split("0,", 1)[1]  # a list of tables alone is written otherwise
+        # After a 0, the groups are written inline; tomli_w can write a list of tables alone as [[x]].
+        inline = tomli_w.dumps({"x": [0, groups]}).split("0,", 1)[1]
         held.append(inline.strip().removesuffix("]").strip().removesuffix(","))
         return f"{mark}{len(held) - 1}-"
 
@@ -157,16 +167,18 @@ def toml(document: Mapping[str, Any]) -> str:
 
 
 def _mixed(groups: Any) -> bool:
-    """Return True if some groups are tables of keys."""
+    """Return True if some group is a table of keys, such as a range."""
     by_attribute = [x for x in groups.values() if isinstance(x, Mapping)] if isinstance(groups, Mapping) else []
     return any(isinstance(values, Mapping) for selections in by_attribute for values in selections.values())
 
 
 def _number_document(number: float | ByAttribute | ByTableSize) -> Any:
-    """Return a target: one number, or a rule for it."""
+    """Return a target: one number, or the keys of a rule. Raise SpecError for another class."""
+    # Exact classes: a subclass may compute other targets than its document states.
     if type(number) is ByTableSize:
         limits = {"least": number.least, "most": number.most}
         numbers = {"coefficient": number.coefficient, "power": number.power, **limits}
+        # NumPy integers are neither valid in a specification nor written as TOML.
         return {key: None if x is None else float(x) for key, x in numbers.items()}
     return _by_document(number) if type(number) is ByAttribute else _plain_number(number)
 
@@ -178,6 +190,7 @@ def _reference_document(reference: float | PublicTotal) -> Any:
 
 def _plain_number(number: Any) -> float:
     """Return a number as a float. Raise SpecError for all else, which would be written as a number."""
+    # `float` alone would also read a text.
     if not is_real(number):
         raise SpecError(
             "target-class-unknown",
@@ -196,13 +209,8 @@ def _by_document(rule: ByAttribute) -> dict[str, Any]:
     return {"by": rule.attribute, "values": values, "default": None if rule.default is None else float(rule.default)}
 
 
-def _as_python(values: Sequence[Any]) -> list[Any]:
-    """Return NumPy scalars as plain values."""
-    return [as_python(v) for v in values]
-
-
 def further_tables_document(p: Publication, confidence: float) -> dict[str, Any]:
-    """Return further tables; their confidence only if it differs from that of the first ones."""
+    """Return further tables; their confidence only if it differs from `confidence`, that of the first tables."""
     o, w = p.objective, p.workload
     return {
         "tables": [table_document(x) for x in w.tables.parts],

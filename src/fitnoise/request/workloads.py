@@ -45,7 +45,7 @@ SLUG_DIGITS = 12
 """Hexadecimal digits of a SHA-256 that end a shortened file name."""
 
 MAX_TABLES = 2**21
-"""Tables of one pattern: planning takes some hundred bytes for each of them and each of its margins."""
+"""Largest number of tables of one pattern: planning takes some hundred bytes for each table and each of its margins."""
 
 MIN_VARIANCE = 2.0**-1000
 """The smallest target variance of a number, in people²; the largest is its inverse."""
@@ -55,14 +55,25 @@ Targets = float | ByAttribute | ByTableSize | Sequence[float] | NDArray[Any]
 
 
 def _weighted(queries: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
-    """Return the queries with a weight for each cell, as whole numbers in units of their own."""
+    """Return queries that count each cell with its weight: rows of whole numbers, each row with a scale.
+
+    Args:
+        queries: The queries without weights, (rows, cells).
+        weights: The weight of each cell, positive.
+
+    Raises:
+        WorkloadError: A whole number of a row reaches 2^53.
+    """
+    # The kernel measures whole numbers: the factors are multiples of the unit, without a common divisor.
     below = math.lcm(*(x.denominator for x in weights))
     above = math.gcd(*(int(x * below) for x in weights))
     unit, factors = Fraction(above, below), np.array([int(x * below) // above for x in weights], dtype=object)
     scales = np.full(queries.shape[0], float(unit))
     if isinstance(queries, op.Averages):
+        # The rows of a mean are measured as sums. The width divides their scale.
         scales, queries = scales / queries.widths, queries.unscaled
     rows = rules.dense(queries).astype(object) * factors
+    # Beyond 2^53 a double no longer holds every whole number.
     if np.abs(rows).max() >= EXACT_FLOAT_LIMIT:
         raise WorkloadError(
             "class-ranges-too-far-apart",
@@ -139,15 +150,17 @@ class Table:
         by_attribute: dict[str, tuple[Fraction, ...]] = {}
         for amount in map(domain.get, self.summed):
             if isinstance(amount, Amount) and amount.range_attribute is not None:
+                # A record of an amount holds a number of steps, and its class says how large a step is.
                 class_steps = tuple(steps.step for steps in amount.exact.classes)
                 factors = by_attribute.get(amount.range_attribute, (Fraction(1),) * len(class_steps))
                 by_attribute[amount.range_attribute] = tuple(x * y for x, y in zip(class_steps, factors, strict=True))
         return by_attribute
 
     def left_out(self, domain: Domain) -> dict[str, tuple[int, ...]]:
-        """Return, for each attribute, the positions of the values that no number of the table counts.
+        """Return, for each attribute, the positions of the cells that no number of the table counts.
 
-        Attributes without such values have no entry. For a matrix, the dictionary is empty.
+        Cells for missing values are among them. Attributes without such cells have no entry. For a matrix, the
+        dictionary is empty.
 
         Args:
             domain: The domain of the table.
@@ -228,7 +241,9 @@ class Table:
             confidence: The confidence level of margins that have none of their own, between 0 and 1.
         """
         shape = self.shape(domain)
+        # Equal targets of a large table are converted once: `_varying` keeps one entry of each repeated axis.
         required = self.target.variance(_varying(self.targets(domain)), confidence, math.prod(shape))
+        # A mean is measured as counts at the ends: its target becomes one of these counts, in people.
         return np.broadcast_to(required * self.scale(domain) ** 2, shape)
 
     def scale(self, domain: Domain) -> float:
@@ -247,6 +262,7 @@ class Table:
                 to an attribute that the table does not show, or that has another view. Or a matrix has attributes.
         """
         for i, (a, view) in enumerate(self.views):
+            # A subclass could publish other queries than the key of its parent says in the document.
             if type(view) not in VIEWS.values():
                 raise WorkloadError(
                     "view-class-unknown",
@@ -316,6 +332,7 @@ class Table:
                     place="matrix",
                 )
         for a in self.attributes:
+            # To build the queries is the check: each view refuses attributes that it cannot show.
             self.view(a).operator(domain[a])
         if self.missing and not any(view.left_out(domain[a]) for a, view in self.views):
             raise WorkloadError(
@@ -331,12 +348,15 @@ class Table:
         self.targets(domain)
 
     def query_matrix(self, domain: Domain, axis: str, attribute: str | None) -> op.Operator:
-        """Return the queries along an attribute on its own cells; for a level of a hierarchy, on a deeper level's.
+        """Return the table's queries along one axis, (rows, cells of the axis).
+
+        If the axis sets the range of a summed amount, each cell counts with the step of the amount there.
 
         Args:
             domain: The domain of the table.
-            axis: The attribute, or the level, whose cells the queries count.
-            attribute: The name under which the table shows it; None if the table does not show it.
+            axis: The attribute or the level whose cells the queries count.
+            attribute: The attribute or the level, not deeper than the axis, that the table shows. None if it shows
+                neither: the one query then counts all cells.
         """
         queries = op.Total(domain[axis].size) if attribute is None else self._operator(domain, attribute, axis)
         weights = self.weights(domain).get(axis)
@@ -348,7 +368,8 @@ class Table:
         if not isinstance(hierarchy, Hierarchy) or domain.depth(attribute) == domain.depth(axis):
             return queries
         above = hierarchy.tree.above(domain.depth(attribute), domain.depth(axis))
-        cells = np.split(np.arange(len(above)), np.flatnonzero(np.diff(above)) + 1)  # of every place
+        # The places below one place are consecutive, so each change of `above` starts the next place.
+        cells = np.split(np.arange(len(above)), np.flatnonzero(np.diff(above)) + 1)
         places = queries.groups if isinstance(queries, op.Groups) else tuple((i,) for i in range(len(cells)))
         groups = (tuple(np.concatenate([cells[i] for i in group]).tolist()) for group in places)
         return op.Groups(len(above), tuple(groups))
@@ -399,9 +420,11 @@ def slug(name: str) -> str:
 def _fitting(text: str) -> str:
     """Return a file name that every file system takes: the text without outer underscores, shortened if need be."""
     text = text.strip("_") or "table"
+    # The first test is the fast one, for patterns of many thousand tables.
     if len(text) <= SLUG_BYTES // 4 or len(text.encode()) <= SLUG_BYTES:  # a letter has at most 4 bytes
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:SLUG_DIGITS]
+    # The cut may fall within a letter, whose bytes are then ignored.
     return f"{text.encode()[: SLUG_BYTES - SLUG_DIGITS - 1].decode(errors='ignore').rstrip('_')}_{digest}"
 
 
@@ -415,6 +438,7 @@ def _with_views(function: Callable[P, R]) -> Callable[P, R]:
     *others, _ = signature.parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
     views = [inspect.Parameter(key, keyword, default=None, annotation=hint) for key, hint in hints.items()]
+    # The sort is stable: views come first among the keywords, and the rest keep their order.
     parameters = sorted([*others, *views], key=lambda x: (x.kind, x.name not in VIEWS))
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     function.__annotations__ |= hints
@@ -443,7 +467,8 @@ def table(
     """Return a table to publish: one number for every combination of its attributes' values.
 
     Args:
-        attributes: The names of attributes of the domain, shown value by value; no name means the grand total.
+        attributes: The names of attributes of the domain, shown value by value; no name means the grand total. A name
+            that a view has, too, gives only the place of the column.
         ceiling: The limit t up to which the one summed amount counts, Σ min(x, t): one of the `ceilings` that it
             declares. Default: the end of its range.
         margin: The half-width of the interval at `confidence`, in people. Or exactly one of the following:
@@ -512,6 +537,8 @@ def table(
             place="change",
         )
     by_value = tuple(a for a, _ in values_by_name(attributes))
+    # A document lists all columns as attributes, those with a view included: this keeps their order.
+    # A second view of one attribute stays in the list, so that the next lines refuse it.
     columns = by_value + tuple(a for i, a in enumerate(names) if a not in attributes or a in names[:i])
     if len(set(columns)) != len(columns):
         twice = next(a for i, a in enumerate(columns) if a in columns[:i])
@@ -540,6 +567,7 @@ def table(
             "Nothing was planned.",
         )
     ((kind, number),) = numbers.items()
+    # The view of a mean holds the reference: a margin or variance with a reference is refused.
     target = Target(kind, number, confidence, None if "mean" in keys else reference)
     new_table = Table(name or "", columns, target, tuple((a, view) for _, a, view in stated))
     return replace(new_table, name=new_table.default_name) if name is None else new_table
@@ -561,8 +589,9 @@ class Family(LazySequence[Table]):
             all.
 
     Raises:
-        WorkloadError: The order is out of range, there is no attribute or one twice, or the numbers are not one for
-            each table. Or there are more than 2²¹ tables, a matrix, or a target by an attribute outside the template.
+        WorkloadError: The order is out of range, there is no attribute or one twice, or the numbers are not one
+            target for each table. Or there are more than 2²¹ tables, a matrix, or a target by an attribute outside the
+            template.
     """
 
     template: Table
@@ -602,6 +631,7 @@ class Family(LazySequence[Table]):
                 place="pattern_attributes",
             )
         if (
+            # True is an int in Python, and would mean 1.
             isinstance(self.order, bool)
             or not isinstance(self.order, int)
             or not 1 <= self.order <= len(self.pattern_attributes)
@@ -643,6 +673,7 @@ class Family(LazySequence[Table]):
                     "Give one target for each table, or one for all.",
                     "Nothing was planned.",
                 )
+            # The template's own number is not used. With a number of the list, equal patterns compare as equal.
             numbers, target = _each_number(self.numbers, self.template.target), self.template.target
             object.__setattr__(self, "numbers", numbers)
             object.__setattr__(self, "template", replace(self.template, target=replace(target, number=numbers[0])))
@@ -656,6 +687,7 @@ class Family(LazySequence[Table]):
         Args:
             domain: The domain of the tables.
         """
+        # The attributes of the pattern are shown by value, so no view changes their rules.
         among = {a: rule_messages(rules) for a in self.pattern_attributes if (rules := domain[a].coding_rules)}
         return among | self.template.coded(domain)
 
@@ -667,13 +699,13 @@ class Family(LazySequence[Table]):
 
     @cached_property
     def combinations(self) -> NDArray[np.intp]:
-        """Positions of each table's attributes in `pattern_attributes`, (T, order), increasing along each row."""
+        """Positions in `pattern_attributes` of the attributes of each of T tables, (T, order), increasing in a row."""
         flat = itertools.chain.from_iterable(itertools.combinations(range(len(self.pattern_attributes)), self.order))
         return np.fromiter(flat, dtype=np.intp, count=len(self) * self.order).reshape(-1, self.order)
 
     @property
     def _around(self) -> tuple[str, str]:
-        """The text before and after the attributes shown in each name."""
+        """The text before the pattern's attributes in the name of each table, and the text after them."""
         t = self.template
         return f"{t.name}: " if t.name else "", "".join(f" by {_described(t, a)}" for a in t.attributes)
 
@@ -697,23 +729,28 @@ class Family(LazySequence[Table]):
         """Return the names of all tables' files, without their endings, as :func:`slug` makes them."""
         parts = [_underscored(a).strip("_") for a in self.pattern_attributes]
         head, tail = self._around
+        # A name without letters and digits leaves nothing between two underscores. Only `slug` merges these.
         if not all(re.search(r"[^\W_]", a) for a in self.pattern_attributes):
             return [slug(name) for name in self.names()]
+        # Each attribute is rewritten once here, and not once for each table that shows it.
         before, after = _underscored(head), _underscored(tail)
         combinations = np.array(parts, dtype=object)[self.combinations].tolist()
         return [_fitting(f"{before}{'_by_'.join(w)}{after}") for w in combinations]
 
     def cells(self, domain: Domain) -> NDArray[np.float64]:
-        """Return the number of numbers of each table, (T,).
+        """Return the number of published numbers of each of the T tables, (T,).
 
         Args:
             domain: The domain of the tables.
         """
+        # In floats: the product of several sizes can exceed 64-bit integers.
         sizes = np.array([domain[a].size for a in self.pattern_attributes], dtype=np.float64)
         return np.asarray(sizes[self.combinations].prod(axis=1) * math.prod(self.template.shape(domain)))
 
     def targets(self, domain: Domain) -> NDArray[np.float64]:
-        """Return the numbers of targets, (T, rows along each attribute of the template…); see :meth:`Table.targets`.
+        """Return the target numbers as given, broadcast to (T tables, rows along each attribute of the template …).
+
+        All numbers of a table that differ only in the pattern's attributes share one entry; see :meth:`Table.targets`.
 
         Args:
             domain: The domain of the tables.
@@ -754,10 +791,12 @@ class Family(LazySequence[Table]):
         self.template.refuse_unknown_views()
         for a in self.pattern_attributes:
             EACH.operator(domain[a])
+        # Without further attributes the template has no view and no target by value that could misfit.
         if self.template.attributes:
             self.template.check(domain)
         for a in self.pattern_attributes:
             _refuse_two_levels(domain, (a, *self.template.attributes))
+        # A table of one attribute never shows two levels, so these may belong to one hierarchy.
         if self.order > 1:
             _refuse_two_levels(domain, self.pattern_attributes)
 
@@ -765,6 +804,7 @@ class Family(LazySequence[Table]):
 def _each_number(numbers: Iterable[Any], target: Target) -> tuple[float, ...]:
     """Return the targets of several tables as floats. Raise WorkloadError for the first that is not a target."""
     values = tuple(numbers)
+    # One vectorised check for the many floats of a large pattern; all else is checked one by one.
     are_valid = all(type(x) is float for x in values) and bool(
         np.isfinite(values).all() and (np.array(values) > 0).all()
     )
@@ -777,6 +817,7 @@ def _each_number(numbers: Iterable[Any], target: Target) -> tuple[float, ...]:
                 "Give one number for each table.",
                 "Nothing was planned.",
             )
+        # The constructor of the target refuses a number that is not positive and finite.
         replace(target, number=x)
     return tuple(float(x) for x in values)
 
@@ -849,7 +890,8 @@ def all_tables(
         target_numbers[kind.value] = number
         if isinstance(number, (list, tuple, range, np.ndarray)):
             numbers = tuple(np.atleast_1d(number).tolist() if isinstance(number, np.ndarray) else number)
-            target_numbers[kind.value] = 1.0  # for now: each table has its own
+            # Any valid number: the constructor of the pattern replaces it by the first of the list.
+            target_numbers[kind.value] = 1.0
     template = table(
         *attributes,
         ceiling=ceiling,
@@ -898,7 +940,7 @@ class TableSequence(LazySequence[Table]):
 
     @cached_property
     def numbered(self) -> dict[str, int]:
-        """The place of each table, by name."""
+        """The position of each table, counted from 0, by name."""
         return {name: i for i, name in enumerate(self.names)}
 
     def slugs(self) -> list[str]:
@@ -915,13 +957,16 @@ class Workload:
 
     Args:
         domain: The attributes.
-        tables: One or more tables, or patterns of them (:func:`all_tables`), with names whose :func:`slug` differs.
+        tables: Tables, or patterns of them (:func:`all_tables`), with names whose :func:`slug` differs. A publication
+            that only asks questions has none. Of tables with equal default names and other views, the second and later
+            ones get a number in their names.
         confidence: The confidence level of every margin that has none of its own, and of the margins printed with the
             results, between 0 and 1.
 
     Raises:
         WorkloadError, DomainError: A name is empty, two tables would have one file name, or a table does not fit this
-            domain. Or a target variance is too small or too large for double precision.
+            domain. Or a target variance is too small or too large for double precision. Or the confidence is not
+            strictly between 0 and 1, or an argument has another class.
     """
 
     domain: Domain
@@ -943,6 +988,7 @@ class Workload:
                 "Nothing was planned.",
             )
         for t in items.parts:
+            # A subclass could publish other tables than its document states, so that no reader could check the plan.
             if type(t) not in (Table, Family):
                 raise _not_a_table(repr(t))
             name = t.name if isinstance(t, Table) else t.template.name or "-"
@@ -956,7 +1002,9 @@ class Workload:
                     place="name",
                 )
             t.check(domain)
+            # After `check`, which names the key at fault: the variances assume that the table fits.
             variances = _varying(t.variances(domain, checked_confidence(confidence)))
+            # A value of NaN fails both comparisons, and is refused as well.
             if not ((variances >= MIN_VARIANCE) & (variances <= 1 / MIN_VARIANCE)).all():
                 which = f"table {t.name!r}" if isinstance(t, Table) else t.describe()
                 raise WorkloadError(
@@ -1023,6 +1071,7 @@ def _with_distinct_names(tables: TableSequence) -> TableSequence:
         if isinstance(p, Table) and p.matrix is None and p.name == p.default_name:
             known_views = views_of[p.name]
             if known_views and p.views not in known_views:
+                # The first table has no number, so the second one gets 2, or the next number that is no table's name.
                 numbers = (f"{p.name} {i}" for i in itertools.count(len(known_views) + 1))
                 free = next(name for name in numbers if name not in views_of)
                 views_of[free] = []
@@ -1102,8 +1151,10 @@ def matrix_workload(
             "Give one target for all queries, or one for each.",
             "Nothing was planned.",
         )
+    # One target for each row is a target by `query`, the column that numbers the rows.
     number: float | ByAttribute = float(values) if values.ndim == 0 else ByAttribute(QUERY, [float(v) for v in values])
     where = domain if domain is not None else Domain(cell=Ordered(0, d - 1))
+    # Two columns of one name would be one in the released table.
     if QUERY in where or QUERY in RESERVED:
         raise WorkloadError(
             "attribute-name-reserved",
@@ -1126,9 +1177,10 @@ def used_attributes(workload: Workload) -> set[str]:
 def exchangeable_attributes(workload: Workload, also_structured: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     """Return (exchangeable, structured) attributes that some table uses, in domain order.
 
-    The attributes of `also_structured` are structured. If a table is a matrix, all attributes of the domain are. An
-    attribute without levels is exchangeable under two conditions. The tables show it value by value or not at all, with
-    one target for all its values. It sets no range of a summed amount.
+    The attributes of `also_structured` are structured, and belong to the result even if no table uses them. If a table
+    is a matrix, all attributes of the domain are structured. An attribute without levels is exchangeable under two
+    conditions. The tables show it value by value or not at all, with one target for all its values. It sets no range
+    of a summed amount.
 
     A hierarchy is one structured attribute: its deepest level used, or itself for its leaves. It is several
     exchangeable attributes instead if each of its levels used meets three conditions. The tables show the level value
@@ -1139,6 +1191,7 @@ def exchangeable_attributes(workload: Workload, also_structured: Iterable[str] =
     domain, parts = workload.domain, workload.tables.parts
     templates = [p if isinstance(p, Table) else p.template for p in parts]
     if any(t.matrix is not None for t in templates):
+        # A row of a matrix can treat each cell in its own way.
         return [], list(domain)
     structured = set(also_structured) | _structured(workload)
     by_home: dict[str, set[str]] = {}
@@ -1149,6 +1202,7 @@ def exchangeable_attributes(workload: Workload, also_structured: Iterable[str] =
     for home in domain:
         if levels := by_home.get(home):
             axes = _chain(domain, home, levels)
+            # An axis without a size has places with unequal numbers of lower places: no symmetry holds.
             is_exchangeable = not levels & structured and all(a in domain.sizes for a in axes)
             deepest = max(levels, key=domain.depth)
             leaves = domain.depth(deepest) == domain.depth(home)
@@ -1174,8 +1228,7 @@ def uneven_levels(workload: Workload) -> list[str]:
 def levels_of_one_tree(workload: Workload) -> list[str]:
     """Return the `uneven_levels`; if nothing is structured, the levels shown, top down, of the only hierarchy.
 
-    The result is empty if several hierarchies have equally many places of the next level each: no single one is the
-    tree.
+    The result is empty if nothing is structured and no hierarchy is used, or several are: no single one is the tree.
     """
     domain, uneven = workload.domain, uneven_levels(workload)
     if uneven or exchangeable_attributes(workload)[1]:
@@ -1192,12 +1245,16 @@ def attributes_by_level(workload: Workload) -> tuple[list[str], list[str]]:
     """Return the (exchangeable, structured) attributes in domain order, each of `levels_of_one_tree` as one of them."""
     domain, levels = workload.domain, levels_of_one_tree(workload)
     places, trees = list(domain), {domain.attribute_of(a) for a in levels}
+    # The levels of the tree stand in for the axes of its hierarchy, which are dropped here.
     free, bound = ([a for a in x if domain.attribute_of(a) not in trees] for x in exchangeable_attributes(workload))
     return sorted([*free, *levels], key=lambda a: places.index(domain.attribute_of(a))), bound
 
 
 def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
-    """Return the attributes that a table does not show by value; with `targets`, also those of targets by value."""
+    """Return the attributes that a table shows through a view, and those that set the range of a summed amount.
+
+    With `targets`, the attributes of targets by value are among them.
+    """
     templates = [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
     attributes = {a for t in templates for a in t.attributes if t.view(a) is not EACH}
     attributes |= {a for t in templates for a in t.weights(workload.domain)}

@@ -33,8 +33,9 @@ class RowOrder(enum.Enum):
 class View(abc.ABC):
     """The queries of a table along one attribute, with a label each.
 
-    The cells for missing values are in no order and in no range. Only a view by value, or one that names these cells,
-    shows them. Cumulative counts, ranges and groups show the others with `missing`: each then has a row of its own.
+    The cells for missing values are in no order and in no range. A view by value shows all of them, and groups show
+    those that they name. With `missing`, cumulative counts, ranges and groups give each cell that they would leave out
+    a row of its own, after the others.
     """
 
     row_order: ClassVar[RowOrder]
@@ -65,6 +66,7 @@ class View(abc.ABC):
             options: Further arguments of the class.
         """
         super().__init_subclass__(**options)
+        # A direct base ABC marks a class that several views share, such as SteppedView.
         if abc.ABC in cls.__bases__:
             return
         parents = [c for c in cls.__mro__[1:] if issubclass(c, View)]
@@ -72,6 +74,7 @@ class View(abc.ABC):
             raise TypeError(f"The class {cls.__name__} inherits from the view {views[0]}.")
         names = {name for c in parents for name, hint in c.__annotations__.items() if "ClassVar" in str(hint)}
         lacking = {x for x in names if not hasattr(cls, x)}
+        # Python itself would refuse these only when the first object is made.
         lacking |= {x for x in dir(cls) if getattr(getattr(cls, x, None), "__isabstractmethod__", False)}
         if lacking:
             raise TypeError(f"The view {cls.__name__} lacks {', '.join(sorted(lacking))}.")
@@ -83,11 +86,11 @@ class View(abc.ABC):
 
     @abc.abstractmethod
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Return the queries on the attribute's cells."""
+        """Return the queries on the attribute's cells, (rows, cells). Raise WorkloadError if it cannot be shown so."""
 
     @abc.abstractmethod
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the labels of the queries, as the released table shows them."""
+        """Return the label of each query, in the order of the operator's rows, as the released table shows them."""
 
     @property
     def text_values(self) -> tuple[Value, ...]:
@@ -110,20 +113,20 @@ class View(abc.ABC):
         return None if self.column_text is None else Message(self.column_text, self.text_values)
 
     def left_out(self, attribute: Attribute) -> tuple[int, ...]:
-        """Return the cells for missing values that no query of the view counts, unless `missing` adds them."""
+        """Return the positions of the cells for missing values that no query counts, unless `missing` adds them."""
         return tuple(range(attribute.own_size, attribute.size))
 
     def unshown(self, attribute: Attribute) -> tuple[int, ...]:
-        """Return the cells of values, in order, that no query of the view counts."""
+        """Return the positions of the other cells that no query of the view counts, in order."""
         del attribute
         return ()
 
     def coding_rules(self, attribute: Attribute) -> tuple[CodingRule, ...]:
-        """Return the rules that read values that are not in the cells, such as cut ones; empty without such rules."""
+        """Return the rules for values without a cell of their own, such as cut amounts; empty without such rules."""
         return attribute.coding_rules
 
     def scale(self, attribute: Attribute) -> float:
-        """Return the accuracy that the queries need for a target of 1."""
+        """Return the factor from a target of the published numbers to that of the queries; 1 except for a mean."""
         del attribute
         return 1.0
 
@@ -142,6 +145,7 @@ class View(abc.ABC):
     @final
     def _with_added(self, labels: tuple[str | int, ...], attribute: Attribute) -> tuple[str | int, ...]:
         """Return the labels, and the names of the cells that `missing` adds. Raise WorkloadError if two are equal."""
+        # The cells for missing values come after the own ones, so `own_size` is the position of the first.
         names = tuple(attribute.missing_cells[i - attribute.own_size] for i in self._added(attribute))
         for name in set(labels).intersection(names):
             raise WorkloadError(
@@ -156,7 +160,7 @@ class View(abc.ABC):
 
     @final
     def _uncounted(self, attribute: Attribute, counted: Iterable[int]) -> tuple[int, ...]:
-        """Return the cells of values that are not counted."""
+        """Return the positions of the cells of values that are not among the `counted` positions, in order."""
         counted_cells = set(counted)
         return tuple(i for i in range(attribute.own_size) if i not in counted_cells)
 
@@ -166,7 +170,8 @@ class View(abc.ABC):
 class Entry:
     """The statement of a table about one attribute, as the publisher gave it.
 
-    `value` is that of the view's key, or None if the key only names the attribute. The others are further keys.
+    `value` is what the view's key says about the attribute, or None if the key only names it. `missing`, `ceiling` and
+    `reference` are keys of the table.
     """
 
     attribute: str
@@ -191,7 +196,7 @@ class KeyedView(View, abc.ABC):
     @classmethod
     @abc.abstractmethod
     def parse(cls, entry: Entry) -> Self:
-        """Return the view of an attribute. Raise WorkloadError if the entry has no such meaning."""
+        """Return the view of an attribute. Raise WorkloadError if the entry states no view of this class."""
 
     @property
     @abc.abstractmethod
@@ -210,14 +215,17 @@ class KeyedView(View, abc.ABC):
 
     @classmethod
     def key_document(cls, views: Mapping[str, Self]) -> Any:
-        """Return the value of the key for attributes with their views."""
+        """Return the value of the key: the names alone if the views have no values, otherwise a value by name."""
         values = {a: view.document for a, view in views.items()}
         return list(values) if all(value is None for value in values.values()) else values
 
 
 @dataclass(frozen=True)
 class SteppedView(KeyedView, abc.ABC):
-    """A view along the values in their declared order. Each row combines a value and others up to `steps` before it."""
+    """A view along the values in their declared order. Each row combines a value and others up to `steps` before it.
+
+    steps: A whole number of at least `min_steps`.
+    """
 
     steps: int
     min_steps: ClassVar[int] = 2
@@ -226,7 +234,7 @@ class SteppedView(KeyedView, abc.ABC):
 
     @classmethod
     def parse(cls, entry: Entry) -> Self:
-        """Return the view; a name alone has one step."""
+        """Return the view; a name alone means one step. Raise WorkloadError for fewer steps than `min_steps`."""
         n = 1 if entry.value is None else entry.value
         if not is_integer(n) or n < cls.min_steps:
             raise WorkloadError(
@@ -255,7 +263,12 @@ class SteppedView(KeyedView, abc.ABC):
         return (Value("count", self.steps, ValueKind.COUNT),)
 
     def _length(self, attribute: Attribute, needed: int) -> int:
-        """Return the number of values. Raise WorkloadError if they have no sequence, or are fewer than needed."""
+        """Return the number of values, without cells for missing ones.
+
+        Raises:
+            WorkloadError: The values have no sequence, or are fewer than `needed`.
+        """
+        # Categorical codes have a declared order, such as months, and count as ordered here only.
         if not attribute.ordered and not isinstance(attribute, Categorical):
             raise WorkloadError(
                 "values-need-sequence",

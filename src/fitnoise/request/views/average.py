@@ -16,7 +16,7 @@ class Average(SteppedView):
     """Moving averages: the mean of each value and the `steps` − 1 values before it.
 
     The first `steps` − 1 values have no row, because too few values precede them. The targets refer to the published
-    mean. The mechanism measures sums, in whole numbers.
+    mean.
     """
 
     key = "average"
@@ -28,8 +28,9 @@ class Average(SteppedView):
     heading_text, rows_text, column_text = "page.heading.average", "page.rows.average", "report.column.average"
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Return means. Raise WorkloadError if the values have no sequence or are too few."""
+        """Return means over intervals of cells. Raise WorkloadError if the values have no sequence or are too few."""
         n = self._length(attribute, self.steps)
+        # A mechanism measures the sums of these means, in whole numbers.
         return op.Averages(attribute.size, tuple((i, i + self.steps - 1) for i in range(n - self.steps + 1)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:

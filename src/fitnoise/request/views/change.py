@@ -18,6 +18,7 @@ class Change(SteppedView):
     The first `steps` values have no row, because no value is `steps` before them.
     """
 
+    # One step has a meaning for changes alone, and only they can be named without a number.
     key, kind, min_steps = "change", str | dict[str, int], 1
     description = (
         "The attributes shown as changes from one value to the next, or name = distance between the two values (12 "
@@ -28,6 +29,7 @@ class Change(SteppedView):
 
     def unshown(self, attribute: Attribute) -> tuple[int, ...]:
         """Return the cells that no change counts: those in the middle, if values are fewer than twice the steps."""
+        # Value i is the later one of a change from i = steps on, and the earlier one up to n − 1 − steps.
         return tuple(range(attribute.own_size - self.steps, self.steps))
 
     def operator(self, attribute: Attribute) -> op.Operator:

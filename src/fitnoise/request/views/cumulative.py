@@ -40,6 +40,7 @@ class AtMost(KeyedView):
                 "Nothing was planned.",
                 place="cumulative",
             )
+        # Prefix sums run over all cells. Those for missing values come last, and are no upper end.
         if not attribute.missing_cells:
             return op.Prefix(attribute.size)
         ends = ((0, i) for i in range(attribute.own_size))

@@ -34,6 +34,7 @@ class EachValue(View):
                 "Use sum or mean, or declare a Binned attribute on the same column to count records in bins.",
                 "Nothing was planned.",
             )
+        # Cells for missing values are included: by value, each is a row like any other.
         return op.Identity(attribute.size)
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:

@@ -36,7 +36,7 @@ class Recode(KeyedView):
 
     @classmethod
     def parse(cls, entry: Entry) -> Self:
-        """Return the view. Raise WorkloadError for a group that is not written as values are."""
+        """Return the view. Raise WorkloadError for a group that is no range, list of codes or single value."""
         selections = []
         for name, values in entry.value.items():
             try:
@@ -69,6 +69,7 @@ class Recode(KeyedView):
                 cells.append(values.cells(attribute))
             except DomainError as error:
                 raise error.with_place(f"groups.{name}") from None
+        # Minus the last cell: of ranges with one start, the longest is sorted first and can contain the rest.
         spans = [(c[0], -c[-1], g) for g, c in zip(self.groups, cells, strict=True) if g[1].is_range(attribute)]
         _refuse_overlap(attribute, sorted(spans, key=lambda span: span[:2]))
         return tuple(cells)
@@ -78,11 +79,11 @@ class Recode(KeyedView):
         return self._uncounted(attribute, itertools.chain.from_iterable(self._cells(attribute)))
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Return group sums."""
+        """Return group sums. Raise DomainError for a value without a cell, and WorkloadError for an overlap."""
         return op.Groups(attribute.size, self._cells(attribute) + tuple((i,) for i in self._added(attribute)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the names of the groups."""
+        """Return the names of groups, and of the cells that `missing` adds. Raise WorkloadError if two are equal."""
         groups = tuple(name for name, _ in self.groups)
         if len(set(groups)) != len(groups):
             raise WorkloadError(
@@ -97,9 +98,16 @@ class Recode(KeyedView):
 
 
 def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[str, Selection]]]) -> None:
-    """Raise WorkloadError if two ranges overlap and neither contains the other; `spans` are sorted, longest first."""
+    """Raise WorkloadError if two ranges overlap and neither contains the other.
+
+    Args:
+        attribute: The attribute of the groups, for the error.
+        spans: For each range the first cell, minus the last cell, and the group. They are sorted by the first cell, and
+            from the longest to the shortest for equal first cells.
+    """
     around: list[tuple[int, str]] = []
     for start, end, (name, _) in spans:
+        # The stack holds the ranges that contain the current start, the shortest on top.
         while around and around[-1][0] < start:
             around.pop()
         if around and around[-1][0] < -end:

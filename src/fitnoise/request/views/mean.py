@@ -21,12 +21,9 @@ from fitnoise.request.views._base import Entry, KeyedView, RowOrder
 class Mean(KeyedView):
     """The mean of an amount, measured as counts at both ends of its range.
 
-    A record of x counts (high − x)/(high − low) at the lower end, and the rest at the upper end. A mean r is least
-    certain at an end of the range. For the sum S and the number N of records, S − r N has high − low times the error
-    of the count at that end. A margin t for every possible mean of n records therefore needs the margin
-    t n/(high − low) of both counts.
+    A record of x counts (high − x)/(high − low) at the lower end, and the rest at the upper end.
 
-    reference: The public number n of records to which the target refers.
+    reference: The public number n of records to which the target refers, positive.
     """
 
     reference: float
@@ -67,7 +64,11 @@ class Mean(KeyedView):
         return name
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Return both ends of the range as queries. A knot between the ends counts at both, in parts."""
+        """Return the counts at the lower and the upper end as two queries. A knot between counts at both, in parts.
+
+        Raises:
+            WorkloadError: The attribute is no amount, or its range depends on another attribute.
+        """
         if not isinstance(attribute, Amount):
             raise WorkloadError(
                 "mean-needs-amount",
@@ -86,9 +87,11 @@ class Mean(KeyedView):
                 "Nothing was planned.",
                 place="mean",
             )
+        # Without ceilings the amount has two knots, its ends, and each query counts one of them.
         if not attribute.ceilings:
             return op.Groups(attribute.size, ((0,), (1,)))
         passed = np.cumsum((0, *attribute.steps))
+        # Whole numbers without a common divisor, scaled so that a record at an end counts one there.
         rows = np.stack([passed[-1] - passed, passed]) // math.gcd(*passed.tolist())
         zeros = np.zeros((2, len(attribute.missing_cells)), dtype=np.int64)
         return op.Scaled(op.Dense(np.hstack([rows, zeros])), np.full(2, 1 / int(rows.max())))
@@ -101,4 +104,7 @@ class Mean(KeyedView):
     def scale(self, attribute: Attribute) -> float:
         """Return the number of records at an end for a unit of the mean: n/(high − low)."""
         low, high = self.labels(attribute)
+        # With S the sum and N the number of records, a mean r has the error of (S − r N)/n, to first order.
+        # S − r N = (low − r) A + (high − r) B for the counts A and B at the ends, each of standard error s.
+        # Its standard error is at most ((r − low) + (high − r)) s, for any correlation, and exactly this at an end.
         return self.reference / (float(high) - float(low))

@@ -18,7 +18,10 @@ from fitnoise.request.views._base import Entry, KeyedView, RowOrder
 @final
 @dataclass(frozen=True)
 class Ranges(KeyedView):
-    """Intervals of values, ends included; all intervals if `bounds` is `None`."""
+    """Intervals of values, ends included.
+
+    bounds: The first and the last value of each interval; None for all intervals.
+    """
 
     bounds: tuple[tuple[Any, Any], ...] | None = None
     missing: bool = False
@@ -62,6 +65,7 @@ class Ranges(KeyedView):
                 "Nothing was planned.",
                 place="ranges",
             )
+        # Intervals of one value are among all intervals, so every value is counted.
         if self.bounds is None:
             n = attribute.own_size
             if n > 2048:
@@ -75,6 +79,7 @@ class Ranges(KeyedView):
                 )
             return tuple((i, j) for i in range(n) for j in range(i, n))
         cells = (Selection(Form.RANGE, (a, b)).cells(attribute) for a, b in self.bounds)
+        # The cells of a range are consecutive, so two positions describe it.
         return tuple((positions[0], positions[-1]) for positions in cells)
 
     def unshown(self, attribute: Attribute) -> tuple[int, ...]:
@@ -84,7 +89,7 @@ class Ranges(KeyedView):
         return self._uncounted(attribute, (i for start, end in self._cells(attribute) for i in range(start, end + 1)))
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Return interval sums."""
+        """Return interval sums. Raise WorkloadError for an attribute without an order, or too many intervals."""
         return op.Intervals(attribute.size, self._cells(attribute) + tuple((i, i) for i in self._added(attribute)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:

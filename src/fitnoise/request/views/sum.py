@@ -22,7 +22,8 @@ from fitnoise.request.views._base import Entry, KeyedView, RowOrder
 class Sum(KeyedView):
     """The sum of an amount, or of whole numbers, over the records; of several, the sum of their product.
 
-    ceiling: The limit t up to which an amount counts, Σ min(x, t): a declared ceiling; None is the end of its range.
+    ceiling: The limit t up to which an amount counts, Σ min(x, t): a declared ceiling; None means the upper end of its
+    range.
     """
 
     ceiling: float | None = None
@@ -37,7 +38,7 @@ class Sum(KeyedView):
 
     @classmethod
     def parse(cls, entry: Entry) -> Self:
-        """Return the view, with a ceiling as an integer if it is a whole number."""
+        """Return the view. Raise WorkloadError for a ceiling that is no finite number."""
         if entry.ceiling is None:
             return cls()
         if not is_real(entry.ceiling) or not math.isfinite(entry.ceiling):
@@ -50,6 +51,7 @@ class Sum(KeyedView):
                 place="ceiling",
             )
         t = float(entry.ceiling)
+        # The ceiling stands in the name and the label of the table: "sum up to 500", and not 500.0.
         return cls(int(t) if t.is_integer() else t)
 
     @property
@@ -63,13 +65,18 @@ class Sum(KeyedView):
         return self.key if self.ceiling is None else f"{self.key} up to {self.ceiling}"
 
     def coding_rules(self, attribute: Attribute) -> tuple[CodingRule, ...]:
-        """Return the rules by which amounts are cut to the ceiling."""
+        """Return the rules by which amounts are cut and rounded; whole numbers have the rules of their attribute."""
         if isinstance(attribute, Amount):
             return attribute.coding_rules_up_to(attribute.upper_limit(self.ceiling))
         return attribute.coding_rules
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Return the amount that each cell adds: whole numbers, in units of their own."""
+        """Return one query, (1, cells): the amount that each cell adds, as whole numbers and a scale.
+
+        Raises:
+            WorkloadError: The attribute has no amounts or whole numbers, has no such ceiling, or has only the value 0.
+            DomainError: The amount does not declare the ceiling.
+        """
         if isinstance(attribute, Amount):
             values, unit = _integer_knots(attribute, attribute.upper_limit(self.ceiling))
         elif self.ceiling is not None:
@@ -83,6 +90,7 @@ class Sum(KeyedView):
             )
         elif isinstance(attribute, Ordered):
             values, unit = [*range(attribute.low, attribute.high + 1)], 1.0
+            # A query of zeros only would have no error, and no mechanism can plan it.
             if not any(values):
                 raise WorkloadError(
                     "sum-always-zero",
@@ -101,20 +109,26 @@ class Sum(KeyedView):
                 "Nothing was planned.",
                 place="sum",
             )
+        # A missing value adds nothing to a sum.
         row = np.array([values + [0] * len(attribute.missing_cells)], dtype=np.int64)
         return op.Scaled(op.Dense(row), np.array([unit]))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Return the key, with the ceiling."""
+        """Return the key, with the ceiling if the view has one."""
         return (self.name_suffix,)
 
 
 def _integer_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
-    """Return an amount's knots, cut to a ceiling, as whole numbers, and the largest unit that divides them all."""
+    """Return an amount's knots, cut to a ceiling, in units of their own, and the unit.
+
+    The unit is the largest number of which both ends of the range and the step are multiples.
+    """
     exact = attribute.exact
+    # The step is among them: a record between two knots adds a number of steps, and so of units.
     parts = [x for x in (exact.low, exact.high, exact.step) if x]
     below = math.lcm(*(x.denominator for x in parts))
     unit = Fraction(math.gcd(*(int(x * below) for x in parts)), below)
+    # From the knot of the ceiling on, all knots add the ceiling, so that records beyond it do as well.
     last = attribute.own_values.index(top)
     knots = (exact.low, *exact.ceilings, exact.high)
     return [int(knots[min(i, last)] / unit) for i in range(len(knots))], float(unit)

@@ -13,7 +13,10 @@ from fitnoise.request.views._base import SteppedView
 @final
 @dataclass(frozen=True)
 class ToDate(SteppedView):
-    """The sums of each value and those before it in its season of `steps` values: years to date."""
+    """The sum of each value and those before it in its season; a season is `steps` values, and the last can be shorter.
+
+    With 12 months these are years to date.
+    """
 
     key = "to_date"
     description = (
@@ -24,7 +27,7 @@ class ToDate(SteppedView):
     heading_text, rows_text, column_text = "page.heading.to_date", "page.rows.to_date", "report.column.to_date"
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Return interval sums. Raise WorkloadError if the values have no sequence."""
+        """Return sums over intervals of cells. Raise WorkloadError if the values have no sequence."""
         n = self._length(attribute, 1)
         return op.Intervals(attribute.size, tuple((i - i % self.steps, i) for i in range(n)))
 
