@@ -68,9 +68,9 @@ def plan(
     Args:
         workload: The tables and their targets; or a complete :class:`Publication`, and then no other argument that
             describes it.
-        gap: The relative distance value/bound − 1 that must be certified. By default the solver aims at 1e-6 and
-            reports the gap that it reaches. For Gaussian noise only: pure plans state their ratio to the bound, because
-            no known strategy is near it.
+        gap: The relative distance value/bound − 1 that must be certified. The default is that of the publication.
+            Without one, the solver aims at 1e-6 and reports the gap that it reaches. For Gaussian noise only: pure
+            plans state their ratio to the bound, because no known strategy is near it.
         privacy: "zcdp" (default; Gaussian noise), "pure" (Laplace noise, ε without δ), or "auto". With "auto" the more
             accurate one at (epsilon, delta) is planned, or without an epsilon the one of smaller ε at delta.
         epsilon: The exact ε to spend: pure, or guaranteed at delta. A short form of a budget.
@@ -407,8 +407,8 @@ def _pure(request: Publication) -> Publication:
         if limit is not None and limit.epsilon is None:
             raise SpecError(
                 "auto-needs-epsilon",
-                f"The {what} is not an epsilon with its delta.",
-                "Laplace and Gaussian noise can be compared only for such a limit.",
+                f"The {what} is in rho or mu.",
+                "Laplace and Gaussian noise can be compared only at an epsilon with its delta.",
                 f"Set {what}.epsilon and delta, or set privacy = 'zcdp'.",
                 "Nothing was planned.",
                 place=what,

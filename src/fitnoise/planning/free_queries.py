@@ -122,13 +122,14 @@ def plan_free(
             plans' unit and source, and without a budget or cell budgets.
         composed_with: The earlier plans on the same records, or their charges in a ledger
             (:meth:`fitnoise.kernel.ledger.Ledger.charged`). Charges need a publication.
-        gap: The relative gap that must be certified; None aims at 1e-6.
+        gap: The relative gap that must be certified; None takes that of the publication. Without one, the solver aims
+            at 1e-6.
         max_iterations: The largest number of iterations of the solver.
         progress: A function, called with the iteration and the relative gap so far.
 
     Returns:
-        A plan for use with the given plans. Its release with their ledger raises the spent budget by 0. Its own ρ is
-        its cost without the other plans.
+        A plan for use with the given plans. Its release with their ledger raises the spent ρ by 0. Its own ρ is its
+        cost without the other plans.
 
     Raises:
         PlanError: No slack is left, or a query counts records whose cells have no slack. Or the plans differ in unit,
@@ -141,7 +142,8 @@ def plan_free(
         * the largest sum of all profiles equals that of `composed_with` exactly, also after rounding up to multiples of
           2⁻⁶⁴. The joint μ² may rise by a factor of at most 1 + 4 · 10⁻⁶, as noise on a finer lattice is nearer to
           normal;
-        * the relaxation is within the certified gap of the least possible one for independent noise.
+        * the relaxation, the largest ratio of a variance to its target, is within the certified gap of the least
+          possible one for independent noise.
     """
     earlier: list[Plan | ChargedPlan] = [composed_with] if isinstance(composed_with, Plan) else list(composed_with)
     publication = _publication(workload, earlier)

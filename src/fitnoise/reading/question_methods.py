@@ -132,7 +132,7 @@ class QuestionMixin(abc.ABC):
 
         Args:
             attribute: An amount whose sum and count tables show; or an attribute of whole numbers. Tables show its
-                values one by one or cumulatively, or in ranges that make their sum.
+                values one by one or cumulatively, or in ranges from which their sum follows.
             where: Conditions as for `count`.
             by: Attributes or levels whose values break the numbers down.
             ceiling: For an amount, the largest value that counts: the mean of min(value, ceiling), as for `total`.
@@ -147,7 +147,7 @@ class QuestionMixin(abc.ABC):
 
         **Guarantees**
             The means keep the guarantees of :class:`~fitnoise.reading.estimates.Ratios`. A mean and the ends of its
-            interval are at least the least, and at most the largest requested value.
+            interval lie between the least and the largest value that the conditions admit.
 
         Example:
             `release.mean("age", by="status").frame()`

@@ -1082,7 +1082,7 @@ class Publication:
             if limit is not None and not pure and self.privacy is Privacy.PURE:
                 raise SpecError(
                     "pure-needs-epsilon",
-                    f"The {what} is not an epsilon without delta, and privacy is 'pure'.",
+                    f"The {what} is in rho or mu, or has a delta, and privacy is 'pure'.",
                     "Pure differential privacy has an epsilon and no delta.",
                     f"Give the {what} as an epsilon, without delta.",
                     "No plan was made.",

@@ -212,11 +212,12 @@ def _check(values: Floats, constraints: SumLimits, stated: Integers, until: floa
 class _Part:
     """Numbers that share sums.
 
-    here: Their places.
-    rows: The rows of their sums.
+    here: Their positions among all numbers.
+    rows: The matrix of their sums: one row for each sum, one column for each number.
     low: Their floors.
     part: The distance of each from its floor, 0 to 1.
-    ends: The ends of the sums of steps from the floors.
+    ends: For each row, the smallest and the largest allowed sum of steps. A step is an integer less the floor, of any
+        size and sign.
     """
 
     here: Indices

@@ -12,13 +12,13 @@ data and draws no noise.
 | `sum` | sum of the values of an ordered attribute | by the largest value, or difference | path in wide steps |
 | `median` | the middle value (of an even number the lower one) | from any value to any value | complete |
 | `quantile` | the least value with a share of the records, or more, at or below it | as for a median | complete |
-| `left_out` | persons some of whose records are not counted | a *person* moves it by 1 | path |
+| `left_out` | units some of whose records are not counted | a *unit* moves it by 1 | path |
 
 Two mechanisms can answer a median or a quantile. One uses the numbers of records on either side of each value
 (:mod:`fitnoise.kernel.designs.ranks`); the other uses the true answer alone, as for all other questions.
 
 A unit of g records costs g times the cost of one record, so the mechanism is made at ε/g. For `left_out` of units with
-an id it is made at ε: one person moves this answer by one, regardless of the number of her records.
+an id it is made at ε: one unit moves this answer by one, regardless of the number of its records.
 """
 
 from __future__ import annotations
@@ -355,10 +355,10 @@ class FiniteQuery:
     @classmethod
     @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
     def left_out(cls, name: str, *, people: int, epsilon: float | Fraction, **rest: Any) -> FiniteQuery:
-        """Return a question for the number of persons some of whose records are not counted.
+        """Return a question for the number of units some of whose records are not counted.
 
-        An id bounds how many records of a person are counted. Above `people` the answer is `people`. One person, with
-        any number of records, moves it by one.
+        The unit needs an id, which bounds the number of counted records of a unit. Above `people` the answer is
+        `people`. One unit, with any number of records, moves it by one.
 
         Args:
             name: The name of the question.
@@ -571,8 +571,8 @@ class FiniteQuery:
     def steps(self, adjacency: Adjacency) -> int:
         """Return the largest number of steps of the graph that one unit takes.
 
-        A person with an id takes one step of a `left_out` question, and otherwise a unit takes one for each of its
-        records. The records of another unit may be those of as many persons.
+        A unit with an id takes one step of a `left_out` question. In all other cases a unit takes one step for each of
+        its records. The records of a unit without an id may belong to as many units that have one.
 
         Args:
             adjacency: The neighbour relation and its protected unit.
@@ -588,7 +588,9 @@ class FiniteQuery:
         return self.epsilon / self.steps(adjacency)
 
     def accepts(self, domain: Domain, adjacency: Adjacency, mechanism: Mechanism) -> bool:
-        """Return True if a mechanism answers this question: `bounds` holds, and its ε is that of one record.
+        """Return True if a mechanism answers this question: `bounds` holds, and its ε is that of one step.
+
+        `record_epsilon` returns the ε of one step.
 
         Args:
             domain: The domain of the records.
@@ -598,7 +600,7 @@ class FiniteQuery:
         return mechanism.epsilon == self.record_epsilon(adjacency) and self.bounds(domain, adjacency, mechanism)
 
     def bounds(self, domain: Domain, adjacency: Adjacency, mechanism: Mechanism) -> bool:
-        """Return True if the cost of a mechanism for one record is proven for these neighbours.
+        """Return True if the cost of a mechanism for one step of the graph is proven for these neighbours.
 
         Then its graph is the graph of the question, its ranks are those of the question, and its sampler runs in even
         time.
@@ -632,14 +634,14 @@ class FiniteQuery:
         Args:
             domain: The domain of the records.
             adjacency: The neighbour relation and its protected unit.
-            counts: The counts of each margin; for `left_out` only the number of persons.
+            counts: The counts of each margin; for `left_out` only the number of units.
 
         Raises:
             DataError: There are more records than `people` or, where their number is public, another number. The
                 message does not give their number.
         """
         if self.question is QuestionKind.LEFT_OUT:
-            # Clamping changes the answer by at most as much as the data do, so one person still moves it by 1.
+            # Clamping changes the answer by at most as much as the data do, so one unit still moves it by 1.
             return min(int(counts[0]), self.people)
         counted = self._counted(domain, adjacency, counts)
         if self.question is QuestionKind.COUNT:

@@ -103,8 +103,9 @@ def proof(
 def unbiased(minimum: float, rho: float, *, hybrid: bool) -> Section:
     """Return the section on the least ρ of any unbiased mechanism.
 
-    minimum: The bound on ρ; 0 leaves the sentence out.
-    rho: The ρ of the plan.
+    minimum: The bound on ρ, relative to cell budgets if there are any. For 0 the section has this value and no
+        sentence.
+    rho: The ρ of the plan, relative in the same way.
     hybrid: True for a hybrid objective.
     """
     values = (
