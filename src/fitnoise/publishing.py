@@ -117,7 +117,7 @@ def release(
         ledger: The ledger, or its file (made if it does not exist). It is charged before any noise is drawn.
         directory: The directory for the release, which must not exist, or be empty. None writes nothing.
         tables: The names of the tables to write there as files; None writes all. The others can be rebuilt at any time.
-        table: The table of a database or a DuckDB file; overrides the plan's.
+        table: The table of a database or a DuckDB file, or the sheet of an Excel file; overrides the plan's.
         private_key: The file with the key that opens sealed counts.
         period: The label of the period, for a series. Only its records in the data count.
         series: The folder with the counts of a series, as confidential as the data. The first period makes it, for its
@@ -251,7 +251,7 @@ class _Call:
     plan: The plan, of all periods of a series.
     data: The data, as for :func:`release`.
     turn: For a series, the next period; None for another plan.
-    table: The table of a database that replaces the plan's; None keeps the plan's.
+    table: The table or sheet that replaces the plan's; None keeps the plan's.
     key: The file with the key that opens sealed counts; None without a key.
     is_repeat: True if the plan is to be measured again, for a second charge.
     progress: A function that receives the name of each stage.
@@ -793,7 +793,7 @@ def count(
         public_key: The file with the key for which they are sealed (:func:`new_keys`). The owner of the private key can
             read them.
         unsealed: True to leave them unsealed; only the owner of the file may read it.
-        table: The table of a database or a DuckDB file; overrides the plan's.
+        table: The table of a database or a DuckDB file, or the sheet of an Excel file; overrides the plan's.
         progress: A function, called with the name of each stage.
         notice: A function that receives a sentence with the number of records outside the domain, as in
             :func:`release`. The file does not hold this number.

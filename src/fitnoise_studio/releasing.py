@@ -56,7 +56,7 @@ class Intent:
     data: Names of files of the folder or outside it.
     seen: For each of them, a digest with `salt` of its state at the request. A plain size could be a number of records.
     codes: Names of the files of codes.
-    table: The table of a database.
+    table: The table of a database or a DuckDB file, or the sheet of an Excel file; None for other data.
     ledger, out: Names in the folder.
     source: The text that the operator has to type.
     head: The number of the last entry of the ledger.

@@ -260,7 +260,9 @@ def keys_command(**options: Any) -> None:
 )
 @click.option("--unsealed", is_flag=True, help="Write the counts unsealed: every reader of the file sees exact counts.")
 @click.option("-o", "--output", type=_FILE, required=True, help="File for the counts.")
-@click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
+@click.option(
+    "--table", help="Table of a database or a DuckDB file (table, or schema.table), or sheet of an Excel file."
+)
 @_AS_JSON
 def count_command(**options: Any) -> None:
     """Count the records of DATA for PLAN, to release them on another machine. Nothing is charged.
@@ -290,7 +292,9 @@ def count_command(**options: Any) -> None:
     "--ledger", "ledger_file", type=_FILE, required=True, help="Ledger that is charged before noise is drawn."
 )
 @click.option("-o", "--output", type=_FILE, required=True, help="New directory for the release.")
-@click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
+@click.option(
+    "--table", help="Table of a database or a DuckDB file (table, or schema.table), or sheet of an Excel file."
+)
 @click.option("--key", type=_FILE, help="Private key for sealed counts.")
 @click.option(
     "--tables", "names", metavar="NAME", multiple=True, help="Table to write as a file; repeatable (default: all)."

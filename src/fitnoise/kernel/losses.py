@@ -289,11 +289,11 @@ class Loss:
 
     @cached_property
     def mu_squared(self) -> Fraction | None:
-        """μ² of all measurements, rounded up: together they are μ-Gaussian-private. None if no lattice is known.
+        """μ² of all measurements, rounded up: together they are μ-Gaussian-private. None if no μ′² exists.
 
-        Gaussian noise has μ′² (docs/mathematics/exact_curve.md). Pure measurements have the smaller of two values. One
-        is Σ μ(ε)². The other is π times their ρ, as each of their numbers has μ² ≤ π/2 ε². μ² adds up, also for
-        measurements chosen after earlier results were seen.
+        Gaussian noise has μ′² (docs/mathematics/exact_curve.md). With pure measurements the result is the smaller of
+        two sums. One adds Σ μ(ε)² to μ′². The other adds, in each cell, π times the ρ of the pure numbers, as each of
+        these has μ² ≤ π/2 ε². μ² adds up, also for measurements chosen after earlier results were seen.
         """
         gaussian = self.gaussian_mu_squared
         if gaussian is None:
@@ -306,7 +306,7 @@ class Loss:
 
     @property
     def gaussian_mu_squared(self) -> Fraction | None:
-        """μ′² of the Gaussian noise alone; None if no lattice is known."""
+        """μ′² of the Gaussian noise alone; None if one of its lattices is unknown or too coarse, 1/σ² > 1/256."""
         return privacy.smoothed_cost(2 * self.max_cell_rho, self.precision)
 
     @property
@@ -321,12 +321,12 @@ class Loss:
 
     @property
     def gaussian_mu_above(self) -> float:
-        """μ′ of the measurements that are not pure, rounded up; above every bound if their lattices are unknown."""
+        """μ′ of the measurements that are not pure, rounded up; above every bound if no μ′² exists."""
         return _root_above(self.gaussian_mu_squared)
 
     @cached_property
     def mu_above(self) -> float:
-        """μ of all measurements, rounded up; above every bound if their lattices are unknown."""
+        """μ of all measurements, rounded up; above every bound if no μ′² exists."""
         return _root_above(self.mu_squared)
 
     @property

@@ -644,22 +644,25 @@ class DataSource:
 
     Attributes:
         name: The name of the source.
-        table: The table of a DuckDB file, when the data come from one.
+        table: The table of a database, of Spark or of a DuckDB file, or the sheet of an Excel file. None for other
+            data.
         outside_domain: The action for records outside an attribute that states no action itself. Refuse the data
             (default), or leave such records out of every table.
         max_records: A public bound on the number of records. It sets the width of integers at plan time. Data with more
-            records are refused where counts would otherwise not be exact: arrays of counts, sums of amounts
-            (:meth:`fitnoise.kernel.order.Order.max_records`) and shares. Nothing else compares the bound with the data.
+            records are refused in three cases: an array of counts, sums of amounts, and shares of records
+            (:meth:`fitnoise.kernel.order.Order.max_records`). Their counts would not be exact. Nothing else compares
+            the bound with the data. Measured sums of other such data can wrap modulo 2⁶⁴, which costs accuracy and no
+            privacy.
         account: The name under which a ledger sums up charges: one for all sources about the same people, such as the
             quarters of a survey. With None it is the name of the source.
         max_dropped: The largest share, from 0 to 1, of records left out of every table because they are outside the
-            domain or have no id. With more of them, the count stops before anything is charged. None (the default)
-            allows any share. Only the operator sees the result and the number of such records; no publication states
-            it.
+            domain or have no id. With a larger share, or data that do not hold it (an array of counts), the
+            count stops before anything is charged. None (the default) allows any share. Only the operator sees this
+            refusal and the number of such records; no publication states them.
         where: The condition on records to be counted, by their own columns: {column: value, values or bounds}. An
             example is {"country": "SI", "year": {"at_least": 2020, "below": 2025}, "kind": ["a", "b"]}. A record must
             meet all of it; a missing value meets nothing. The condition does not change the people that the data
-            describe, so the account stays.
+            describe, so the account stays the same.
 
     Raises:
         SpecError: One of these values breaks its rule.

@@ -113,12 +113,12 @@ def staged(directory: Path, is_charged: Callable[[], bool] = lambda: False) -> I
 
     Args:
         directory: The place.
-        is_charged: True if the release was charged. A complete release that cannot be moved is then kept, and named.
-            Any other folder is removed.
+        is_charged: A function that returns True if the release was charged. A complete release that cannot be moved is
+            then kept, and the error names it. In all other cases the fresh folder is removed if it was not moved.
 
     Raises:
-        ReleaseError: Another process holds the place, it is no empty folder, or it cannot be written. Or the folder
-            cannot be moved there, or the disk does not confirm that it was.
+        ReleaseError: Another process holds the place, it exists and is not an empty folder, or it cannot be written.
+            Or the folder cannot be moved there, or the disk does not confirm that it was.
     """
     with reserved(directory), _stage(directory, is_charged) as stage:
         yield stage
@@ -153,7 +153,7 @@ def _stage(directory: Path, is_charged: Callable[[], bool]) -> Iterator[Path]:
                 f"{directory.name!r} cannot be put in its place ({_reason(error)}).",
                 f"The complete folder is {name!r}, in the same directory." if is_kept else "",
                 "Remove this cause, or choose another place.",
-                UNWRITTEN,
+                "This folder stays there." if is_kept else UNWRITTEN,
             ) from None
         stage = None
         try:

@@ -348,7 +348,9 @@ class CostSpec(SpecSection):
         "another key states the cost.",
     )
     mu: float | None = Field(
-        None, description="The cost μ of Gaussian differential privacy. If absent, another key states the cost."
+        None,
+        description="The cost μ of Gaussian differential privacy, for continuous noise. If absent, another key states "
+        "the cost.",
     )
     epsilon: float | str | None = Field(
         None,
@@ -443,8 +445,8 @@ class DataSpec(SpecSection):
     )
     table: str | None = Field(
         None,
-        description="The table of a database or DuckDB file, as table or schema.table. If absent, the command names "
-        "the data.",
+        description="The table of a database or DuckDB file, as table or schema.table, or the sheet of an Excel file. "
+        "If absent, the command names the data.",
     )
     outside_domain: OutsideDomain = Field(
         OutsideDomain.REFUSE,

@@ -76,7 +76,8 @@ class Budget:
 
     Args:
         rho: The ρ of zCDP, exact if given as a Fraction or an integer; a float is taken as the binary fraction it is.
-        mu: The μ of Gaussian differential privacy; ρ = μ²/2.
+        mu: The μ of Gaussian differential privacy for continuous noise; it allows ρ = μ²/2. The proven μ of discrete
+            noise with this ρ is slightly larger.
         epsilon: The guaranteed ε at `delta`: the proven ε of the noise used stays within it.
         delta: The δ of `epsilon`; no other cost has one. An ε without δ is pure: only plans with pure ε-DP can keep it.
 

@@ -22,7 +22,7 @@ _UNIT = {
     "data": {
         "source": ('"survey-2026"', "the name of the data, by which a ledger sums what they cost"),
         "account": ('"people"', "the name under which it sums several sources about the same people"),
-        "table": ('"census.people"', "of a database or a DuckDB file"),
+        "table": ('"census.people"', "of a database or a DuckDB file; the sheet of an Excel file"),
         "outside_domain": (
             '"drop"',
             "leave records out that have undeclared values; without it they are refused",

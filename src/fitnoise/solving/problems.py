@@ -220,12 +220,12 @@ class PairKinds:
 @final
 @dataclass(frozen=True, eq=False)
 class Pairwise:
-    """The cell side of a block whose cells are kinds of pairs.
+    """The cells of a block, where these are kinds of pairs of records.
 
-    kinds: The kinds of pairs of the complete problem.
-    chi: χ of each of the block's sectors for every pattern, (K, patterns).
-    free: True if the block's first coordinate is the number of records, which is equal for both data sets of every
-        pair.
+    kinds: The kinds of pairs of records of the problem, which all its blocks share.
+    chi: χ of each of the block's sectors for every pattern of agreement, (K, patterns).
+    free: True if the block's first coordinate is the number of records. It costs nothing, because neighbours have
+        equal numbers of records.
     """
 
     kinds: PairKinds

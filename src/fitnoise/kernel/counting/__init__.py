@@ -64,7 +64,7 @@ def open_counter(
             An integer NumPy array of counts with the domain's shape (or flat, in C order).
             A file of counts made elsewhere, sealed or not; or a Counter.
         domain: The declared domain.
-        source: The table of a database, and the action for records outside the domain.
+        source: The table of a database, or sheet of a file, and the action for records outside the domain.
         bound: The bound on counted records of a person, with the column of the id; `None` counts all. An array of
             counts, which has no persons, has no bound all the same. A Counter has its own bound only.
         key: The file with the private key that opens sealed counts.

@@ -670,7 +670,7 @@ class FiniteQuery:
         return self._by_value(domain, self._counted(domain, adjacency, counts)[0])
 
     def _counted(self, domain: Domain, adjacency: Adjacency, counts: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
-        """Return the counts of the cells that meet each condition.
+        """Return, for each condition, the counts of its margin: in its shape, with 0 in cells that do not meet it.
 
         Raises:
             DataError: There are more records than declared or, where their number is public, another number.

@@ -2,7 +2,8 @@
 
 Each level is measured as an attribute of its own, so the integers, their cost and their noise are those of sectors. A
 record lies in one place of every level. The answers of all levels therefore carry information on the same records, and
-the module combines them by least squares (`solving/trees.py` lists the letters):
+the module combines them by least squares. `solving/trees.py` lists the letters T, U_ℓ and 1. Level ℓ has N_ℓ places,
+and ξ_T is the precision of sector T from its own answers:
 
     X_T θ_T = Σ_ℓ ξ_Tℓ U_ℓᵀ θ̂_Tℓ + ξ_T 1 θ̂_T,     X_T = (ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ) 11ᵀ + Σ_ℓ ξ_Tℓ U_ℓᵀU_ℓ.
 

@@ -4,7 +4,8 @@ For a set T of attributes outside the tree, H⁺ y/m_T estimates the sums U_g = 
 
     x_g = m_T² Π g_a/σ²,    X_T θ_T = Σ_g x_g U_gᵀ ŷ_g,    X_T = Σ_g x_g U_gᵀ U_g,
 
-in the letters of `solving/weighted_trees.py`, where r = k.
+with the letters H, m_T, U and k of `kernel/designs/trees.py`, and g_a of `estimate.gains`. ŷ_g is that estimate. In
+`solving/weighted_trees.py` U_g is u_g, and k is r.
 
 **Trust.** This module is untrusted: a mistake here costs accuracy.
 """

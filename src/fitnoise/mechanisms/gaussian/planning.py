@@ -283,7 +283,8 @@ def _plan_record_sets(
 
     The sets are m records in m cells of the attributes by which they differ. Their other values are all equal, or
     differ independently. A golden-section search runs over m, then over the mixture of both kinds, then over m again.
-    A real m stands for a mixture of the two neighbouring integers. The search starts with the plan for single records.
+    A real m stands for a mixture of the two neighbouring integers. `part`, the plan for single records, takes part in
+    the comparison, and each set has a little weight of single records.
     """
     max_records, best, proven = (terms.distinct.max_records if terms.distinct else 1), part, part
     sections = MIXTURE_STEPS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2

@@ -1,6 +1,7 @@
 """Many joint cells of several structured attributes, in product form: integers, estimates and errors axis by axis.
 
-**Symbols.** `solving/product_form.py` lists the letters.
+**Symbols.** `solving/product_form.py` lists T, H_a and w_a. R_a is the view of attribute a in the table. y_T are the
+noisy answers of sector T, with noise of scale σ_T.
 
 **Statement.** The matrix [1ᵀ; H_a] is inverted as [w_a, H_a^#], from the integers themselves. Then a table t is
 

@@ -49,9 +49,10 @@ _MAX_EXPONENT = 52
 def round_strategy(
     decomposition: Decomposition, factors: Sequence[Floats], bits: int, *, in_time: bool = False
 ) -> Strategy:
-    """Return integers for F_S with F_SᵀF_S = Σ_S⁻¹, (K, k, k) by group; the largest entry of each has `bits` bits.
+    """Return the strategy of the factors F_S, (K, k, k) by group, with F_SᵀF_S = Σ_S⁻¹: integers A_S, and scales.
 
-    It has more if rows of the basis differ much in size, fewer above _MAX_EXPONENT, and A_S = 1 for k = 1.
+    The largest entry of each A_S has `bits` bits. It has more bits if rows of the basis differ much in size, and fewer
+    if they would need a shift above _MAX_EXPONENT. For k = 1, A_S is 1.
 
     in_time: True for lower triangles, so that no row uses a later part of a basis that is in order of time.
     """
