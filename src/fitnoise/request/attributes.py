@@ -132,6 +132,7 @@ class CategoricalSpec(_WithMissing):
                 name.
             DomainError: A file cannot be read, or the keys declare no such attribute.
         """
+        # A file is named here and read by the kernel, so that specification and Python read lookups the same way.
         lookup = self.lookup if self.lookup_file is None else resolve_file(folder, "lookup_file", self.lookup_file)
         options: dict[str, Any] = {"column": self.column, "lookup": lookup, **self._reading_options}
         if self.codes_file is not None:
@@ -270,6 +271,7 @@ class HierarchySpec(_WithMissing):
 
     @model_validator(mode="after")
     def _no_reading_options(self) -> Self:
+        # A hierarchy shares these keys only to give this advice: the error of an unknown key would not.
         if any(x is not None for x in self._reading_options.values()):
             raise SpecError(
                 "hierarchy-unsupported-keys",

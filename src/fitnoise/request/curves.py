@@ -229,6 +229,7 @@ def epsilon_at(loss: Loss, delta: float) -> float:
 
     - loss.delta_at(ε) ≤ δ for the returned ε, as the kernel computes it.
     """
+    # A pure loss needs no δ, and its ε is exact: only its conversion to a double is rounded, upwards.
     if loss.epsilon is not None:
         return rounded_up(loss.epsilon)
     by_cell = min(zcdp_epsilon(loss.max_cell_rho, delta), lattice_epsilon(loss.gaussian_mu_above, delta))

@@ -67,6 +67,7 @@ def load_words(path: str | Path) -> RecordSpec:
     """
     path, outcome = Path(path), "No record was made."
     try:
+        # Editors on Windows may put a byte order mark first, which tomllib refuses.
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable_file(f"The file {path.name!r}", error, outcome) from None
@@ -84,7 +85,9 @@ def load_words(path: str | Path) -> RecordSpec:
             place="record",
         )
     try:
+        # Only this table is validated: the rest of the file can be a specification, or anything else.
         return RecordSpec.model_validate(document["record"])
     except ValidationError as error:
         problems = complaints(error.errors(), document["record"])
+        # `complaints` gives places within the table; readers look for them in the file.
         raise several_problems([x.with_place(f"record.{x.place}") for x in problems], outcome) from None

@@ -52,6 +52,7 @@ def several_problems(problems: Sequence[SpecError], outcome: str = OUTCOME) -> S
         problems: At least one, each with its place.
         outcome: Sentence that says what did not happen.
     """
+    # The only problem keeps its own code and place, so that a form can show it at the field.
     if len(problems) == 1:
         return problems[0].with_outcome(outcome)
     listed = [f"{position}. {_described(problem)}" for position, problem in enumerate(problems[:MAX_LISTED], 1)]
@@ -100,6 +101,7 @@ def not_toml(what: str, text: str, error: ValueError, outcome: str) -> SpecError
 def _toml_advice(text: str, error: ValueError) -> str:
     """Return what to write instead of a text that is no TOML, as a sentence."""
     unknown = "Correct the text there."
+    # Before Python 3.14, tomllib gives line and column in the text of its error only.
     position = re.search(r"\(at line ([0-9]+), column ([0-9]+)\)", str(error))
     if position is None:
         return unknown
@@ -130,6 +132,7 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
         errors: The errors, as pydantic lists them.
         document: The document, of JSON values.
     """
+    # Pydantic names branches of unions in its places, which the document does not have.
     placed = [(_located(e, document), e) for e in errors]
     problems: list[SpecError] = []
     expected_kinds: dict[tuple[str | int, ...], tuple[Any, list[str]]] = {}
@@ -144,6 +147,7 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
             kinds = expected_kinds.setdefault(location, (e["input"], []))[1]
             kinds.append(_EXPECTED_KINDS[e["type"]].format(**e.get("ctx", {})))
     for location, (value, kinds) in expected_kinds.items():
+        # Two branches can expect the same kind, which is named once.
         one_of = " or ".join(dict.fromkeys(kinds))
         advice = f"Write {one_of}."
         if isinstance(value, str) and any("number" in kind for kind in kinds):

@@ -19,6 +19,7 @@ BACKSLASH = (
 class SpecSection(BaseModel):
     """The keys of one place of the document: values of other kinds and unknown keys are refused."""
 
+    # Strict: pydantic would otherwise read "5" as 5 and true as 1, and hide the mistake.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     elsewhere: ClassVar[Mapping[str, str]] = {}
     """Keys that other parts have in such a place, and the key that states the same here."""
@@ -37,6 +38,7 @@ class SpecSection(BaseModel):
             for k in unknown
         ]
         try:
+            # The known keys are validated without the unknown ones, so that one error has all problems.
             handler({k: x for k, x in document.items() if k in cls.model_fields})
         except ValidationError as error:  # what is missing may stand under the unknown key
             wrong += [_as_spec_error(e) for e in error.errors() if len(e["loc"]) > (e["type"] == "missing")]
@@ -46,6 +48,7 @@ class SpecSection(BaseModel):
 def _as_spec_error(error: ErrorDetails) -> InitErrorDetails:
     """Return an error in the form in which it is raised."""
     kind, context = error["type"], error.get("ctx", {})
+    # Pydantic raises its own kinds by name. An unknown key is a kind of fitnoise, and is made again with its text.
     is_unknown_key = kind == "unknown_key"
     error_type = _unknown_key(context["key"], context["action"]) if is_unknown_key else kind
     return InitErrorDetails(

@@ -129,8 +129,10 @@ def begun(attributes: Mapping[str, str]) -> str:
     lines += ["[accuracy]", "confidence = 0.95  # of every margin", ""]
     for name, kind in attributes.items():
         what, keys = KINDS[kind]
+        # tomli_w quotes names that TOML cannot write bare, such as those with spaces.
         header = tomli_w.dumps({"domain": {name: {}}}).strip()
         lines += [header, f'type = "{kind}"  # {what}', *_key_lines(keys | _COLUMN), ""]
+    # An amount has no table by value, so it is left out here and summed below.
     quoted_names = [_quoted(name) for name, kind in attributes.items() if kind != "amount"]
     if quoted_names:
         lines += ["[[tables]]", 'pattern = "singles"  # a table for each attribute', *_key_lines(_TARGET), ""]

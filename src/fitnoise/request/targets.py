@@ -141,9 +141,11 @@ class ByAttribute(ByValue):
         numbers: dict[str, float] = {}
         for row in rows:
             code, text = row[attribute] or "", row[column] or ""
+            # An empty field is no mistake: the default applies to the value.
             if not code or not text:
                 continue
             number = _number(path, f"{attribute} {code!r}", text, values)
+            # A file of places has one row for each place, so a value of a level above can appear many times.
             if numbers.setdefault(code, number) != number:
                 raise WorkloadError(
                     "target-twice",
@@ -253,6 +255,7 @@ class ByTableSize:
             cells: The number of numbers of each table.
         """
         with np.errstate(over="ignore", under="ignore"):
+            # A result of 0 or infinity is refused by the workload, unless a limit replaces it.
             free = self.coefficient * np.asarray(cells, dtype=np.float64) ** self.power
         # limits are positive, so only None is false
         return np.clip(free, self.least, self.most) if self.least or self.most else free
