@@ -36,10 +36,12 @@ def separate_budgets_rho(part: TablePart) -> dict[str, float]:
     d = decompose(request.workload, by_level=True)
     by_level = isinstance(part.mechanism, LevelMechanism)
     tree = cast(TreeEstimation, part.estimation).problem if by_level else problem(request, d)
+    # With one level there is nothing to divide a budget among.
     if len(np.unique(tree.level)) < 2:
         return {}
     rhos = {"tables on their own": part.separate_rho}
     if part.terms.distinct is None and part.terms.sets is None:
+        # Relaxed targets make the noise larger and the cost smaller by the same factor, as for the plan.
         factor = part.terms.factor / (2 * part.relaxation)
         shares = {"by the targets": 1 / d.variances, "equal": np.ones(d.rows)}
         if d.rows <= budgets.MAX_TABLES:

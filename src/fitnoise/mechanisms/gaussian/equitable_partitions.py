@@ -84,11 +84,13 @@ class EquitablePartition:
             _row_colours(np.column_stack([g.variances, g.cells, weight_columns[g.numbers].reshape(len(g.tables), -1)]))
             for g in d.tables
         ]
+        # Refinement only splits classes: if all tables differ already, its steps are saved.
         if sum(len(c) for c in colours) == sum(len(g.tables) for g in d.tables):
             return cls.none(d)
         counted = [g.multiplicity for g in d.groups] if multiplicity is None else multiplicity
         tables, sectors = colours, [IndexPartition.from_colours(x) for x in counted]
         links = [(i, m.tables, _in_words(m.incidence)) for i, g in enumerate(d.groups) for m in g.members]
+        # Unequal colours have equal words with negligible probability. A false merge costs only accuracy.
         before, now = -1, 0
         while before != now:
             before = now
@@ -137,6 +139,7 @@ class EquitablePartition:
         m: The tables of one group that reach them.
         """
         rows, classes = self.sectors[i], self.tables[m.tables]
+        # All sectors of a class reach equally many tables of each class, so the first one stands for them.
         incidence = m.incidence[rows.heads]
         class_of = classes.class_of
         sums = sp.csr_array((1 / classes.counts[class_of], (np.arange(len(class_of)), class_of)))
@@ -150,5 +153,6 @@ def _in_words(x: sp.csr_array) -> sp.csr_array:
 
 def _row_colours(rows: Floats) -> IndexPartition:
     """Return the partition into equal rows."""
+    # Rows are compared as bytes: a tolerance could merge different targets.
     raw = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * 8))).ravel()
     return IndexPartition.from_colours(raw)

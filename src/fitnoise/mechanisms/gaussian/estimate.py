@@ -110,6 +110,7 @@ class SectorEstimation:
         g = self.strategy.groups[group]
         sizes = g.sizes[sectors[0]].tolist()
         shape = [axis_rows(n) for n in sizes]
+        # Sectors of equal sizes have equally many answers, so one index array reads them all.
         where = g.starts[sectors][:, None] + np.arange(math.prod(shape) * g.rank)
         y = answers[group][where].astype(np.float64).reshape(len(sectors), -1, g.rank)
         theta = (y @ inverse(g)[sectors].swapaxes(1, 2)).reshape(len(sectors), *shape, g.rank)

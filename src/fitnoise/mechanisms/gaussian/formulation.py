@@ -73,6 +73,7 @@ class AllPairs:
         free = [a for a, n in enumerate(d.sizes) if n > 1]
         # Two records always agree in an attribute of one value.
         always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1)
+        # The cost of a pair is symmetric, so unordered pairs of cells are enough; a cell pairs with itself, too.
         half = d.cells * (d.cells + 1) // 2
         self.complete = 2 ** len(free) * half <= MAX_KINDS
         if self.complete:
@@ -90,6 +91,7 @@ class AllPairs:
     def evidence(self, p: Floats, q: Floats) -> Evidence:
         """Return the evidence with the pairs that have weight, less those of MAX_DROPPED_WEIGHT in all."""
         first_cells, second_cells = self.kinds.pairs
+        # The lightest pairs are dropped first: each weight left out lowers the proven bound by about itself.
         order = np.argsort(p)
         support = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()])
         keys = []
@@ -110,9 +112,7 @@ class Formulation:
         decomposition: The workload in sectors, with its targets.
         terms: The objective, the relative budgets and the unit.
         pairs: The kinds of pairs for replace-one neighbours; None for add-or-remove-one.
-        record_kinds: Sets of records of one unit, if the terms state the attributes by which they differ. A sector in
-            which they cost f times as much as one record has the weight √f. With its covariance divided by √f, both
-            costs and variances are those of a problem on single records.
+        record_kinds: Sets of records of one unit, if the terms state the attributes by which they differ.
         sets: Sets of records of one unit, if the terms state the possible ones. They are then the problem's cells. In
             a sector in which all records of a set have equal values, its column is the sum of theirs. In other sectors
             each record has its own column.
@@ -146,6 +146,7 @@ class Formulation:
         self._roots = [
             np.ones(len(g)) if distinct is None else np.sqrt(distinct.factors(record_kinds, g)) for g in d.groups
         ]
+        # A sector in which a set costs f times as much as a record has the weight √f, and its covariance is over √f.
         counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
         self._multiplicity = counted
         # A complex number holds both parts: a sum of the two could be equal for unequal pairs.
@@ -156,12 +157,14 @@ class Formulation:
             else EquitablePartition.none(d)
         )
         chosen = self.partition.representatives
+        # The variances of the problem are then the ratios var/c, so that every target is 1.
         self._scale = 1 / (d.variances * d.numbers_per_row**2)
         self._triangles: list[Floats] = []
         self._block_classes: list[tuple[int, Indices]] = []
         self._bases: list[Floats] = []
         blocks = [b for i, g in enumerate(d.groups) for b in self._blocks(i, g)]
         stacks = sum(len(b.multiplicity) * b.rank * (8 * b.rank + 2 * b.rows) for b in blocks if b.rank > 1)
+        # Eight bytes a number: refused before the solver allocates the stacks of matrices.
         afford(8 * stacks, f"planning sectors of {max(b.rank for b in blocks):,} dimensions, all together,")
         columns, constraints, trade = self._columns, None, None
         self._owners = _cells(d, terms, pairs) if columns is None else columns.shared(float(terms.factor))
@@ -209,6 +212,7 @@ class Formulation:
         if self._pairs is not None:
             sectors = zip(group.attributes.tolist(), group.sizes.tolist(), strict=True)
             chi = np.array([self._pairs.chi(tuple(a), tuple(n)) for a, n in sectors])
+            # χ = 1 for every pattern: the records of every pair agree in these sectors' attributes.
             loose = (chi == 1).all(axis=1).astype(np.intp)
         out = []
         for kind in np.unique(loose).tolist():
@@ -285,10 +289,8 @@ class Formulation:
         return Evidence(p[support], q, sets=weighted_sets)
 
     def in_basis(self, factors: Sequence[Floats]) -> list[Floats]:
-        """Return factors of Σ_S⁻¹ in the problem's coordinates, by block, as factors in the sectors' integer bases.
-
-        B x = Rᵀ y where the problem's coordinates are y = Q x, so Σ⁻¹ = R⁻¹ ZᵀZ R⁻ᵀ.
-        """
+        """Return factors of Σ_S⁻¹ in the problem's coordinates, by block, as factors in the sectors' integer bases."""
+        # B x = Rᵀ y where the problem's coordinates are y = Q x, so Σ⁻¹ = R⁻¹ ZᵀZ R⁻ᵀ.
         block_factors = [
             np.asarray(np.linalg.solve(triangle, z.swapaxes(-1, -2)).swapaxes(-1, -2), dtype=np.float64)
             for triangle, z in zip(self._triangles, factors, strict=True)
@@ -360,6 +362,7 @@ def _free_first(columns: Floats, triangle: Floats) -> tuple[Floats, Floats, bool
     """Rotate coordinates so that the first is the number of records, if these rows span it: (Q, R, True if so)."""
     n = columns.shape[1]
     towards = columns.sum(axis=1) / math.sqrt(n)
+    # A unit vector has length 1 in these coordinates only if the orthonormal rows span it.
     if abs(float(towards @ towards) - 1) > 1e-9:
         return columns, triangle, False
     rotation = sl.qr(towards[:, None], mode="full")[0].T  # its first row is ±towards
@@ -386,5 +389,6 @@ def _cells(d: Decomposition, terms: ObjectiveTerms, pairs: AllPairs | None) -> S
             "Leave the cell out of the query, or give it a budget.",
             "Nothing was planned.",
         )
+    # A cell of budget 0 is in no query, so its weight does not matter, and 0 keeps it finite.
     with np.errstate(divide="ignore"):
         return SharedWeights(np.arange(d.cells), np.where(r > 0, unit / r, 0.0), d.cells)

@@ -229,6 +229,7 @@ class TreeEstimation(abc.ABC):
         The pass upwards computes n_g and e_g from the answers at and below g. They are the products of u_g and of
         1_g − f u_g with the vector. The pass downwards adds the parts outside g, as multiples of 1_g and of u_g.
         """
+        # Two passes take time proportional to the number of places; the matrix X_T itself is never formed.
         terms, above, class_of, c_by_level = margin.information, self.problem.above, self.tree.class_of, weighted or {}
         deep = len(terms.x) - 1
         shape = next(iter((*unweighted.values(), *c_by_level.values()))).shape[:-1]
@@ -523,6 +524,7 @@ class LevelMechanism(GaussianMechanism):
             )
         estimation = cast(LevelEstimation, part.estimation)
         if any(
+            # Negative information at the top belongs to no measurement: rounding alone causes a little.
             estimation.top_information(outer_set) < -MIN_MARGIN_REDUCTION * estimation.precisions(outer_set)[0]
             for outer_set in estimation.sectors
         ):
@@ -586,6 +588,7 @@ class LevelMechanism(GaussianMechanism):
             return super().separate_rho(part)
         costs = np.zeros(len(level_problem.tree.counts[-1]))
         for j, variance in enumerate(part.decomposition.variances * part.relaxation):
+            # A record has a cost at its place in each table: costs are carried down to the leaves, and added there.
             precisions = 1 / (variance * level_problem.looser[j])
             for level in range(int(level_problem.level[j]) + 1, len(level_problem.tree.counts)):
                 precisions = level_problem.tree.down(precisions, level)

@@ -113,6 +113,7 @@ class SectorMechanism(TableMechanism):
             elif distinct is None:
                 total += float(costs.sum()) * part.publication.adjacency.records**2
             else:
+                # Records in different cells of a table add their costs. In one cell, m records cost m² times one.
                 shows_all = np.array([set(distinct.attributes) <= set(axes) for axes in group.axes.tolist()])
                 total += (
                     float(costs @ np.where(shows_all, distinct.max_records, distinct.max_records**2))

@@ -82,6 +82,7 @@ def rounded(problem: LevelProblem, d: Decomposition, weights: TreeWeights, recor
     Raises:
         PlanError: A scale is outside the range of the exact sampler.
     """
+    # Without different weights all k are 1, and more bits would change nothing.
     unlike = any((a != 1).any() for r in weights.r for a in r)
     ways = [
         *((bits, INT64_SAFE_BOUND) for bits in BITS),
@@ -157,6 +158,7 @@ def _integers(
         is_equal = bool((part > tree.down(largest, level) * (1 - 2.0 ** -(bits + 1))).all())
         # Equal weights are exact as 1, and need no bits.
         step = largest if is_equal else largest / 2**bits
+        # A k of 0 would drop a place from every sum above it, so 1 is the least.
         k = np.maximum(np.rint(part / tree.down(step, level)), 1).astype(np.int64)
         factors.insert(0, k)
         size = step
@@ -198,6 +200,7 @@ class PlaceEstimation(TreeEstimation):
         """Whiteners of every sector from all answers, at the place of the largest variance."""
         out = [np.zeros((len(g), 1, 1)) for g in self.decomposition.groups]
         for margin in self.margins.values():
+            # One whitener holds for all places of a sector, so it takes the worst of them.
             values = margin.information.variances
             for level, (i, k) in margin.places.items():
                 out[i][k, 0, 0] = math.sqrt(float(values[level].max()))
@@ -241,6 +244,7 @@ class PlaceEstimation(TreeEstimation):
                 theta = uncentre(theta, axis, x)
             out[level] = theta * self._precisions(g, level)[self.tree.class_of[level]]
             start += n
+        # The sums have the weights k, so their part of the estimate stands with u_g, not with 1_g.
         return {}, out
 
 

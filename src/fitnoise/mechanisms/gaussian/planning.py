@@ -196,7 +196,9 @@ def plan(
     **Source.** Problems 1 and 2, section 3; the solver and the certificate are this project's.
     """
     gap = publication.gap if gap is None else gap
+    # A series needs noise by sectors, whose rows can be in the order of time.
     many = deepest_level_size(publication) if is_supported(publication) and publication.series is None else 0
+    # Only a joint plan can be refined, so `refine` waits for the slower one.
     if many > (MAX_DENSE_LEAVES_SLOW if refine else MAX_DENSE_LEAVES):
         aim, enough = (LEVEL_GAP, SIMPLE_LEVELS_GAP) if gap is None else (gap, gap)
         part = _by_level(publication, aim, enough, refine=refine)
@@ -267,6 +269,7 @@ def plan(
     elif publication.adjacency.pattern:
         part = replace(part, status=(*part.status, status_message("report.status.single_records")))
     refuse_pointless(part.exact_cost)
+    # The solver reached the gap and rounding lost it: the report names the difference.
     if part.gap > goal and ideal_strategy.gap <= goal and not publication.adjacency.pattern:
         part = replace(part, status=(*part.status, status_message("report.status.solver_gap")))
     return _check_gap_and_cap(part, gap, allowance(decomposition), ", allow more iterations")
@@ -309,6 +312,7 @@ def _plan_record_sets(
             charged, best = achieved, replace(part, strategy=claimed(strategy, publication.adjacency))
         return value
 
+    # One coordinate at a time, because each point solves the complete problem.
     mean_records = _highest(lambda m: bound(m, 0.0), 1.0, float(max_records), sections)
     p_equal = _highest(lambda x: bound(mean_records, x), 0.0, 1.0, sections)
     _highest(lambda m: bound(m, p_equal), 1.0, float(max_records), sections)
@@ -376,7 +380,9 @@ def _in_sets(
     ideal = RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, ())
     strategy = _rounded(decomposition, terms, ideal, publication, goal)
     means = _symmetrise(decomposition, terms, ideal, publication)
+    # All meet the targets, so the objective decides, as it is computed from the integers.
     best = min((strategy, *means, part.strategy), key=lambda x: _achieved_value(decomposition, terms, x, publication))
+    # Any evidence proves a bound for every strategy, so the larger bound goes with the better strategy.
     bounds = [lower_bound(decomposition, x, terms) for x in (evidence, part.evidence)]
     sets_solved = "report.status.record_set" if len(kinds) == 1 else "report.status.record_sets"
     result = replace(
@@ -473,6 +479,7 @@ def _check_gap_and_cap(part: TablePart, gap: float | None, reason: str, alternat
     if gap is not None and part.gap > gap:
         raise gap_not_reached(part, gap, part.status, reason, alternative)
     cap = part.publication.cap
+    # The kernel's own comparison: it can allow a larger ρ for an (ε, δ) than `as_rho` does.
     if cap is not None and not cap.limit("cap").allows(part.loss):
         raise CapExceeded(
             "gaussian-plan-exceeds-cap",
@@ -504,6 +511,7 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
     level_problem = problem(publication, decomposition)
     refuse_endless_classes(level_problem)
     classes = sum(len(x) for sector in level_problem.sectors for x in level_problem.tree.counts[: sector.deep + 1])
+    # The bound comes first: the scales are then solved for the kinds of records in its evidence.
     evidence = trees.ascend(level_problem, goal / 20, min(LEVEL_ITERATIONS, max(20, LEVEL_WORK // classes)))
     has_equal_places = all((x == 1).all() for x in level_problem.looser) or bool(publication.adjacency.pattern)
     part = weights = None
@@ -586,6 +594,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
             "No plan was made.",
         )
     decomposition = decompose_by_axis(publication.workload)
+    # The same problem gives both forms and the proof, so that their gaps compare.
     product_problem = by_axis(publication, decomposition)
     steps = itertools.count(1)
 
@@ -605,6 +614,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
     strategy = _in_integers(publication, product_problem, decomposition, form)
     in_form = status_message("report.status.product_matrices")
     part = TablePart(PRODUCTS, publication, strategy, evidence, (in_form, *outcome))
+    # A joint form that cannot be rounded or inverted is no loss: the product form stays.
     if joint is not None:
         with contextlib.suppress(PlanError, SingularStrategy):
             strategy = _in_integers(publication, product_problem, decomposition, joint)

@@ -177,6 +177,7 @@ class FactorInverse:
         first_values = np.unique(merged, return_index=True)[1]
         # Large integers next to the row of ones would alone give a large condition number.
         distinct_rows = rows[:, first_values] / np.abs(rows).max()
+        # If all tables show the attribute, no sum over its values is estimated: the row of ones is left out.
         square = distinct_rows if always else np.vstack([np.ones(len(first_values)), distinct_rows])
         if square.shape[0] != square.shape[1] or not np.linalg.cond(square) < CONDITION:
             raise SingularStrategy(
@@ -243,6 +244,7 @@ class ProductEstimation:
             for a in kind.axes:
                 rows = self.strategy.factors[a].rows
                 if rows is not None:
+                    # Attributes of one kind have equal factors, so each factor is inverted once.
                     key = rows.tobytes() + kind.merged.tobytes()
                     if key not in cache:
                         cache[key] = FactorInverse.from_integers(
@@ -667,6 +669,7 @@ class ProductMechanism(GaussianMechanism):
         bought = 1.0 if part.publication.budget is None else part.relaxation
         product_problem, steps = _estimation(part).problem, part.publication.adjacency.step_relations
         ways = [replace(product_problem, replaced=step is Neighbours.REPLACE_ONE) for step in steps]
+        # Each possible step of one record gives a valid bound, so the largest of them holds.
         proven = max(cores.lower_bound(x, part.evidence) for x in ways) * part.terms.factor
         return Certificate(value=part.objective_value, bound=proven / bought)
 
@@ -692,6 +695,7 @@ class ProductMechanism(GaussianMechanism):
             rows = zip(group.tables.tolist(), group.axes, group.variances[:, 0].tolist(), strict=True)
             for t, axes, target in rows:
                 axis, ratios = varies.get(t, (-1, one))
+                # Of exchangeable values, two stand for all: a pair of records has at most two.
                 values = [min(n, 2) for n in sizes[axes].tolist()]
                 key = ratios.tobytes() + bytes([axis + 1, *values])
                 if key not in costs:

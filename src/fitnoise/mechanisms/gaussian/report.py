@@ -38,6 +38,7 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: boo
     if unit.neighbours is Neighbours.REPLACE_ONE:
         return Section(title, values=(Value("profile", None),))
     lowest, highest = float(prices.min()), float(prices.max())
+    # Rounding makes equal costs differ a little, which is no slack.
     less, half = int((slack > EQUAL_COST_TOLERANCE * highest).sum()), unit.cost_factor() / 2
     cells_with_slack = Value("cells_with_slack", less, ValueKind.COUNT)
     values = (

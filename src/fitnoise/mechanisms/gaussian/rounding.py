@@ -1,10 +1,9 @@
 """Rounding of the ideal covariances to an integer strategy.
 
 The ideal strategy of sector S has A_SᵀA_S/σ_S² = (n_S / Π g_a) Σ_S⁻¹, with n_S = Π_{a∈S} n_a and g_a of
-`estimate.gains`. Its triangular factor is scaled by a power of two
-and rounded. The largest entry then has `bits` bits, or more if rows of the basis differ much in size. All scales are
-then multiplied by one factor, so that the worst target holds (or the budget does). They are cut to 32 bits of mantissa
-so that exact prices stay short.
+`estimate.gains`. Its triangular factor is scaled by a power of two and rounded. The largest entry then has `bits` bits,
+or more if rows of the basis differ much in size. All scales are then multiplied by one factor, so that the worst target
+holds (or the budget does). They are cut to 32 bits of mantissa.
 
 **Trust.** This module is untrusted: a mistake here costs accuracy, never privacy.
 """
@@ -37,6 +36,7 @@ STRUCTURED_ENTRIES_PER_BATCH = 2**18
 """Largest number of entries of that product for a table by structure, which is summed as it is computed. A block that
 fits the processor's cache is several times faster."""
 
+# Exact prices are fractions of the squared scales, so short scales keep their digits few.
 _MANTISSA = 32
 
 _EXTRA_BITS = 25

@@ -217,6 +217,7 @@ def past(full_part: TablePart, publication: Publication, periods: int) -> TableP
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
+        # The mixing is lower triangular, so its leading block alone produced the first k answers.
         mixing, scales = np.stack([x.mixing[i, :k, :k] for x, i in pieces]), np.array([x.scales[i] for x, i in pieces])
         groups.append(StrategyGroup(needed.attributes, needed.sizes, g.basis[:k, here], mixing, scales))
     return replace(
@@ -240,6 +241,7 @@ def cut(publication: Publication, periods: int) -> Publication:
     """Return a publication of the first periods only, without tables that have no row in them, such as changes."""
     workload, name = publication.workload, str(publication.series)
     attributes: dict[str, Any] = {a: workload.domain[a] for a in workload.domain}
+    # Changes and averages have no row before enough periods have passed.
     attributes[name] = truncated = _truncated_attribute(attributes[name], periods)
     tables = [t for t in workload.tables if t.view(name).labels(truncated)]
     return replace(publication, workload=Workload(Domain(attributes), tables, workload.confidence))
@@ -290,6 +292,7 @@ def parted(part: TablePart, answers: Sequence[Exact], periods: int) -> list[list
     out: list[list[Exact]] = [[] for _ in range(periods)]
     for g in complete_strategy.groups:
         last = last_periods(g.basis, period_of_cell)
+        # Later periods have no answers yet, and their rows come last.
         last = last[last < periods]
         for attributes in g.attributes.tolist():
             for t in np.unique(last).tolist():

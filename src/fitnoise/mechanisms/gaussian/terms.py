@@ -19,6 +19,7 @@ def terms(publication: Publication, decomposition: Decomposition) -> ObjectiveTe
     objective, budgets = publication.objective, publication.cell_budgets
     weights = relative = None
     if objective.goal is not Goal.FIT_FOR_USE:
+        # A row stands for several published numbers of equal variance, so it weighs as many times.
         weights = objective.weights.for_targets(decomposition.variances) * decomposition.numbers_per_row
     if budgets is not None:
         relative = budgets.for_structured_cells(publication.workload.domain, decomposition.structured)
@@ -77,6 +78,7 @@ def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, Disti
     """
     adjacency, axes = publication.adjacency, (*d.exchangeable, *d.structured)
     pattern, best = adjacency.pattern, 1
+    # Without caps all records of a unit can be equal, and the charge grows with the square of their number.
     if not pattern.caps:
         return adjacency.records**2, None
     for i, (names, max_records) in enumerate(pattern.caps):
@@ -118,4 +120,5 @@ def weighted_cost(publication: Publication, design: Design) -> Fraction:
     """
     budgets = publication.cell_budgets
     axes, shares = ((), ()) if budgets is None else budgets.shares(publication.workload.domain)
+    # From the integers and in fractions: the solver's own cost is never charged.
     return 2 * design.loss(publication.adjacency).relative_to_budgets(axes, shares).rho
