@@ -82,8 +82,8 @@ def stages(attributes, order, rows):
     import pandas as pd
 
     import fitnoise as fn
+    from fitnoise.engines import open_counter
     from fitnoise.kernel import noise
-    from fitnoise.kernel.counting import open_counter
     from fitnoise.kernel.measure import measure
 
     rng = np.random.default_rng(0)

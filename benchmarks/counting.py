@@ -38,7 +38,7 @@ def generate(path, rows, attributes, cells):
 
 def ours(path, attributes, cells, margins):
     import fitnoise as fn
-    from fitnoise.kernel.counting import DuckCounter
+    from fitnoise.engines import DuckCounter
     from fitnoise.kernel.units import DataSource
 
     domain = fn.Domain({f"q{i}": fn.Ordered(0, cells - 1) for i in range(attributes)})

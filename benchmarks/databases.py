@@ -40,7 +40,7 @@ import sqlalchemy as sa
 
 import engines
 import fitnoise as fn
-from fitnoise.kernel.counting import open_counter, sql
+from fitnoise.engines import open_counter, sql
 from fitnoise.kernel.units import DataSource, RecordBound
 from peak import forget_peak, peak_memory
 

@@ -67,7 +67,7 @@ def start(size, folder):
 def count(size, folder):
     import duckdb
 
-    from fitnoise.kernel.counting import open_counter
+    from fitnoise.engines import open_counter
     from fitnoise.kernel.units import DataSource
 
     path = folder / "records.parquet"

@@ -132,7 +132,7 @@ def write(folder: Path) -> Iterator[tuple[str, Way, Way]]:
 
 
 def count(folder: Path) -> Iterator[tuple[str, Way, Way]]:
-    from fitnoise.kernel.counting import open_counter
+    from fitnoise.engines import open_counter
     from fitnoise.kernel.units import DataSource
 
     rows, attributes = 5_000_000, 20

@@ -39,14 +39,14 @@ KERNEL = {
     "test_finite_queries", "test_hierarchies", "test_immutable", "test_kept",
     "test_ledger", "test_ledger_steps", "test_losses",
     "test_margins", "test_measure", "test_merge",
-    "test_noise", "test_order", "test_parts", "test_paths",
+    "test_noise", "test_order", "test_parts",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
     "test_products", "test_promises", "test_ranks", "test_sealed", "test_selections", "test_sets",
-    "test_shares", "test_spark", "test_statistical",
+    "test_shares", "test_statistical",
     "test_stores", "test_strategy", "test_trees", "test_units", "test_witness",
 }  # fmt: skip
 """Whose fast tests take every branch of the kernel; all others run untraced, at full speed. So do those of them that
-are marked `no_cover`: tracing takes as long as the test, and others take the same branches."""
+are marked `no_cover`: tracing takes as long as the test, and others take the same branches. Engines are not traced."""
 
 
 def trace(config, *, on):
@@ -128,7 +128,7 @@ def without_noise(monkeypatch):
 
 @pytest.fixture(scope="session")
 def started():
-    from fitnoise.kernel.counting import sources
+    from fitnoise.engines import sources
 
     with sources.engine() as connection:
         connection.execute("SET threads = 1")
@@ -138,8 +138,8 @@ def started():
 @pytest.fixture
 def in_pieces(monkeypatch):
     """PostgreSQL reads tables of a few records in pieces, as it does large ones: by lines, where those have pages."""
-    from fitnoise.kernel.counting import databases, statements
-    from fitnoise.kernel.counting.dialects import DIALECTS
+    from fitnoise.engines import databases, statements
+    from fitnoise.engines.dialects import DIALECTS
 
     postgresql = DIALECTS["postgresql"]
     pages = postgresql.pages.replace("pg_relation_size(c.oid) / CAST(current_setting('block_size') AS int)", "5")
@@ -152,7 +152,7 @@ def in_pieces(monkeypatch):
 @pytest.fixture
 def one_duckdb(started, monkeypatch):
     """Starting DuckDB takes ten times longer than counting a few records: tests may share one."""
-    from fitnoise.kernel.counting import duck, frames, record_files
+    from fitnoise.engines import duck, frames, record_files
 
     @contextmanager
     def engine(_=None):
@@ -168,7 +168,7 @@ def one_duckdb(started, monkeypatch):
 @pytest.fixture
 def one_engine(one_duckdb, in_pieces, monkeypatch):
     """Trying an engine takes ten times longer, too."""
-    from fitnoise.kernel.counting import sql
+    from fitnoise.engines import sql
 
     monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
 
@@ -176,7 +176,7 @@ def one_engine(one_duckdb, in_pieces, monkeypatch):
 @pytest.fixture
 def counted_once(monkeypatch):
     """Count each set of margins once for tests that release it many times, because they examine the noise alone."""
-    from fitnoise.kernel.counting import duck
+    from fitnoise.engines import duck
 
     counts, count = {}, duck.DuckCounter.count
 
@@ -208,7 +208,7 @@ def right():
 @pytest.fixture
 def tried_once(right, monkeypatch):
     """An engine that was right is not tried again: Spark takes ten seconds for it, and 60 MB for a minute more."""
-    from fitnoise.kernel.counting import engine_check, sql
+    from fitnoise.engines import engine_check, sql
 
     def tried(fetch, d, what, **how):
         if (key := (d.name, *sorted(how.items()))) not in right:

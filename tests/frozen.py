@@ -48,9 +48,9 @@ from unittest import mock
 import numpy as np
 
 import fitnoise as fn
+from fitnoise.engines import duck, frames, record_files, sources
 from fitnoise.kernel import noise
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.counting import duck, frames, record_files, sources
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.dates import DatePart as DatePart
 from fitnoise.kernel.designs._base import Design

@@ -55,7 +55,7 @@ KINDS = ("name", "local", "doc", "error", "text", "page")
 MEASURES = ("words", "openings", "sentences")
 PACKAGES = (
     "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading",
-    "interfaces", "studio", "laboratory",
+    "engines", "interfaces", "studio", "laboratory",
 )  # fmt: skip
 AREAS = (*PACKAGES, "top", "tests", "benchmarks", "docs", "pages")
 SUBJECT_AREAS = (*PACKAGES, "docs", "tests", "build")

@@ -45,8 +45,8 @@ EXTRAS = {
         "python people.py",
         "fitnoise release plan.json sqlite:///people.db --table people --ledger budget.sqlite -o release",
     ],
-    "statistics": ["python -c 'import fitnoise.kernel.counting.statistical, openpyxl, pyreadstat'"],
-    "spark": ["python -c 'import fitnoise.kernel.counting.spark, pyspark'"],
+    "statistics": ["python -c 'import fitnoise.engines.statistical, openpyxl, pyreadstat'"],
+    "spark": ["python -c 'import fitnoise.engines.spark, pyspark'"],
     "sealed": ["fitnoise keys my.key"],
     "studio": ["python -c 'import fitnoise_studio.serve'"],
 }

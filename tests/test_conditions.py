@@ -18,15 +18,16 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from engines import ENGINES, POSTGRESQL
+from fitnoise.engines import open_counter, sql
+from fitnoise.engines.dialects import DIALECTS, ColumnKind
+from fitnoise.engines.engine_check import refuse_unless_right
+from fitnoise.engines.statements import Field, PersonColumn, _real, prepared
 from fitnoise.errors import SpecError
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.codings import Interval, cell_of
 from fitnoise.kernel.conditions import Condition, conditions
-from fitnoise.kernel.counting import Dropped, HistogramCounter, open_counter, sql
-from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
-from fitnoise.kernel.counting.engine_check import refuse_unless_right
-from fitnoise.kernel.counting.statements import Field, PersonColumn, _real, prepared
+from fitnoise.kernel.counting import Dropped, HistogramCounter
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
 from fitnoise.kernel.units import Account, Adjacency, DataSource, RecordBound

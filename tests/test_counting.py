@@ -31,18 +31,10 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from engines import ENGINES, SLOW
+from fitnoise.engines import DuckCounter, duck, open_counter, sources
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, OUTSIDE
-from fitnoise.kernel.counting import (
-    Counter,
-    DuckCounter,
-    HistogramCounter,
-    Tally,
-    duck,
-    joint_counts,
-    open_counter,
-    sources,
-)
+from fitnoise.kernel.counting import Counter, HistogramCounter, Tally, joint_counts
 from fitnoise.kernel.units import DataSource
 from laws.counting import DROP, REFUSE, check_counter, counted, in_cells, leaks_nothing, same_counts
 from records import Records, Sample, csv_text, write_file
@@ -1153,7 +1145,7 @@ def test_records_that_do_not_fit_the_memory_are_not_put_on_the_disk(tmp_path, mo
 KILLED = """
 import os, signal, sys
 import fitnoise as fn
-from fitnoise.kernel.counting import open_counter
+from fitnoise.engines import open_counter
 
 counter = open_counter(sys.argv[1], fn.Domain(x=fn.Ordered(0, 9)), fn.DataSource())
 counter.count([("x",)], lambda _: os.kill(os.getpid(), signal.SIGKILL))

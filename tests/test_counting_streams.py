@@ -18,19 +18,11 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 import zoo
+from fitnoise.engines import DuckCounter, duck, open_counter, sources, streams
+from fitnoise.engines.streams import iter_batches
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Codes, CodingWithMissing, Cuts, Range, Steps, cell_of
-from fitnoise.kernel.counting import (
-    DuckCounter,
-    HistogramCounter,
-    duck,
-    joint_counts,
-    margins,
-    open_counter,
-    sources,
-    streams,
-)
-from fitnoise.kernel.counting.streams import iter_batches
+from fitnoise.kernel.counting import HistogramCounter, joint_counts, margins
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.units import DataSource
 from laws.counting import DROP, REFUSE, counted, in_cells, same_counts
@@ -336,7 +328,7 @@ def test_counts_that_cannot_be_held_are_refused_before_a_record_is_read(monkeypa
 MEASURE = """
 import itertools, json, os, sys, time
 import fitnoise as fn
-from fitnoise.kernel.counting import DuckCounter
+from fitnoise.engines import DuckCounter
 from fitnoise.kernel.units import DataSource
 from peak import peak_memory
 if hasattr(os, "sched_setaffinity"):  # the engine wants memory for every core

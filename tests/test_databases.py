@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 from engines import ENGINES, POSTGRESQL, Embedded, connected, in_clickhouse, mariadb_table, postgresql
+from fitnoise.engines import databases, engine_check, open_counter, sql, statements
+from fitnoise.engines.dialects import DIALECTS, SQLITE, ColumnKind, Dialect
 from fitnoise.kernel.codings import CodingWithMissing, Interval
-from fitnoise.kernel.counting import databases, engine_check, open_counter, sql, statements
 from fitnoise.kernel.counting._base import ProgressFilter
-from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, ColumnKind, Dialect
 from fitnoise.kernel.counting.persons import ID_KEY
 from fitnoise.kernel.dates import DateField, DatePart
 from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound

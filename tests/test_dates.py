@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from engines import ENGINES, POSTGRESQL
+from fitnoise.engines import duck, engine_check, open_counter, sql
+from fitnoise.engines.databases import database
+from fitnoise.engines.dialects import DIALECTS, ColumnKind
+from fitnoise.engines.spark import in_spark
+from fitnoise.engines.statements import Field, prepared
 from fitnoise.kernel.conditions import conditions
-from fitnoise.kernel.counting import duck, engine_check, open_counter, sql
-from fitnoise.kernel.counting.databases import database
-from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
-from fitnoise.kernel.counting.spark import in_spark
-from fitnoise.kernel.counting.statements import Field, prepared
 from fitnoise.kernel.dates import DateField, DatePart, read
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.units import DataSource, RecordBound
@@ -526,7 +526,7 @@ def test_conditions_on_dates_have_one_form():
 @pytest.mark.parametrize("source", ["csv", "duckdb", "arrow table", *ENGINES])
 def test_persons_and_conditions_over_what_is_read(source, tmp_path, one_engine, monkeypatch):
     """Neighbours: a person comes, goes, has other dates, becomes another; at most g records move, and no other's."""
-    monkeypatch.setattr("fitnoise.kernel.counting.sql.refuse_unless_bounded", lambda *_, **__: None)
+    monkeypatch.setattr("fitnoise.engines.sql.refuse_unless_bounded", lambda *_, **__: None)
     source_case, rng = zoo.COUNTERS[source], np.random.default_rng(1)
     domain = fn.Domain(
         x=fn.Ordered(0, 23, column="d", date_part=AGE), w=fn.Ordered(1, 7, column="d", date_part="weekday")

@@ -11,8 +11,9 @@ import pytest
 import fitnoise as fn
 import zoo
 from engines import ENGINES
+from fitnoise.engines import open_counter, sql
 from fitnoise.interfaces.cli import main
-from fitnoise.kernel.counting import Dropped, HistogramCounter, open_counter, sql
+from fitnoise.kernel.counting import Dropped, HistogramCounter
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.planning.plan import Plan

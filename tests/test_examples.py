@@ -9,8 +9,8 @@ import pytest
 
 import fitnoise as fn
 import zoo
+from fitnoise.engines import open_counter
 from fitnoise.kernel.codings import cell_of
-from fitnoise.kernel.counting import open_counter
 from fitnoise.planning.examples import examples, held
 from fitnoise.request.documents import load_spec
 from laws.releases import by_command

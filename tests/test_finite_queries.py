@@ -15,11 +15,11 @@ from scipy import stats
 
 import fitnoise as fn
 from designs import remade
+from fitnoise.engines import open_counter
 from fitnoise.errors import BudgetExceeded, PlanError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.designs import clamped, questions
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts, from_edges

@@ -28,6 +28,7 @@ from dense import (
     workload_matrix,
     workload_variances,
 )
+from fitnoise.engines import open_counter
 from fitnoise.errors import (
     PlanError,
 )
@@ -35,7 +36,6 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.comparisons import separate_budgets
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
-from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import HierarchyShare, attribute_document
 from fitnoise.kernel.places import RegularTree

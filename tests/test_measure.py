@@ -21,10 +21,11 @@ import zoo
 from conftest import zoo_plan
 from dense import cell_order, split, strategy_matrix, with_sectors
 from designs import remade
+from fitnoise.engines import DuckCounter
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError
 from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, Tally
+from fitnoise.kernel.counting import Counter, HistogramCounter, Tally
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.ledger import rules as ledgers

@@ -11,7 +11,7 @@ import pytest
 import fitnoise as fn
 from fitnoise import data
 from fitnoise.algebra.rules import dense
-from fitnoise.kernel.counting import open_counter
+from fitnoise.engines import open_counter
 from fitnoise.reading.description import FORMAT
 from fitnoise.reading.release_files import to_json
 from fitnoise.request.documents import Spec

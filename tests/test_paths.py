@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
+from fitnoise.engines import open_counter
+from fitnoise.engines.paths import find
 from fitnoise.interfaces.cli import _run
-from fitnoise.kernel.counting import open_counter
-from fitnoise.kernel.counting.paths import find
 from fitnoise.kernel.units import DataSource, RecordBound
 from laws.counting import DROP
 from records import write_file

@@ -20,15 +20,16 @@ import sqlalchemy as sa
 import fitnoise as fn
 import zoo
 from engines import ENGINES, POSTGRESQL, SLOW, connected, postgresql
+from fitnoise.engines import engine_check, open_counter, sql
+from fitnoise.engines.databases import Database
+from fitnoise.engines.dialects import DIALECTS, ColumnKind
 from fitnoise.interfaces.cli import _run
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter as Counting
-from fitnoise.kernel.counting import HistogramCounter, Tally, engine_check, open_counter, sql
-from fitnoise.kernel.counting.databases import Database
-from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
+from fitnoise.kernel.counting import HistogramCounter, Tally
 from fitnoise.kernel.counting.persons import PersonSelector, person_id
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.questions import FiniteQuery

@@ -17,9 +17,9 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from dense import sectors_of
+from fitnoise.engines import open_counter
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.designs import linear
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.mechanisms import rebuilding as reconstruct

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
+from fitnoise.engines import open_counter
 from fitnoise.interfaces.cli import _run
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.counting import SealedCounter, maximal, open_counter, sealed
+from fitnoise.kernel.counting import SealedCounter, maximal, sealed
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec

@@ -14,14 +14,15 @@ import fitnoise as fn
 import zoo
 from designs import of_sectors
 from engines import ENGINES, SLOW
+from fitnoise.engines import engine_check, open_counter, sql, statements
+from fitnoise.engines.dialects import ColumnKind
 from fitnoise.interfaces.cli import _run
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.counting import Tally, engine_check, open_counter, sql, statements
+from fitnoise.kernel.counting import Tally
 from fitnoise.kernel.counting._base import ProgressFilter
-from fitnoise.kernel.counting.dialects import ColumnKind
 from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import SHARE_KEY
 from fitnoise.kernel.designs.answers import AnswerDesign

@@ -12,7 +12,7 @@ import pytest
 
 import fitnoise as fn
 import zoo
-from fitnoise.kernel.counting import open_counter
+from fitnoise.engines import open_counter
 from fitnoise.kernel.units import DataSource, RecordBound
 from laws.counting import DROP, check_counter
 from records import WRITERS, Records, program, write_file

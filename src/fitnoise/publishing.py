@@ -16,10 +16,11 @@ from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
 
+from fitnoise.engines import open_counter
 from fitnoise.errors import DataError, FitnoiseError, LedgerError, PlanError, ReleaseError, is_interruption
 from fitnoise.kernel.answer_files import AnswerFolder
 from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.counting import Counter, Dropped, open_counter
+from fitnoise.kernel.counting import Counter, Dropped
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.designs._base import Answers
 from fitnoise.kernel.ledger import Ledger, LedgerEntry

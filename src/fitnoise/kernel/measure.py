@@ -99,7 +99,8 @@ def measure(
 
     Args:
         order: The order: designs, protected unit and limits.
-        counter: The data.
+        counter: The data. Its engine keeps the contract R1 to R3 of :mod:`fitnoise.kernel.counting`, which `measure`
+            cannot check.
         ledger: The ledger, charged with the exact cost before any noise is drawn. The answers are kept in a folder next
             to it (:class:`fitnoise.kernel.answer_files.AnswerFolder`) until the caller removes them.
         unfinished: A charge of this order whose answers are not named in the ledger. `measure` draws for it, at no
@@ -184,7 +185,7 @@ def sealed(
 
     Args:
         order: The order to be measured.
-        counter: The data.
+        counter: The data. Its engine keeps the contract R1 to R3 of :mod:`fitnoise.kernel.counting`.
         key: The file with the public key for which the counts are sealed; None leaves them readable to everyone.
         progress: A callback for the share of the counting that is done, from 0 to 1.
 

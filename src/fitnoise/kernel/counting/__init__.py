@@ -3,135 +3,36 @@
 A :class:`Counter` has a source of records and the declared domain. It raises errors only about declarations (a missing
 column, a wrong type), or about records outside the domain: their number and columns. It never raises an error about a
 value.
+
+**Contract.** Engines outside the kernel read the data. The kernel relies on three sentences about an engine, and cannot
+check them from the counts:
+
+    R1  One record of the data counts once, if it meets the conditions, and never twice. No other record changes its
+        cells: neither by its values or its place, nor by a type that an engine guesses from it. All counts are of one
+        state of the data.
+    R2  The cells of a record are those of `codings` in every attribute of a margin. With a bound they are so in every
+        attribute of the domain.
+    R3  The id of a record is its own, in the form of `persons`.
+
+:class:`Counter` states what follows for the counts.
 """
 
 from __future__ import annotations
 
-from os import PathLike
-from typing import Any
-
-import numpy as np
-
-from fitnoise.errors import DataError, DomainError
-from fitnoise.kernel.codings import uncut
 from fitnoise.kernel.counting._base import Counter, Dropped, Margin, Margins, Progress
-from fitnoise.kernel.counting.databases import database, is_database
-from fitnoise.kernel.counting.duck import DuckCounter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.counting.margins import Tally, maximal
 from fitnoise.kernel.counting.sealed import SealedCounter, is_sealed
-from fitnoise.kernel.counting.spark import in_spark, is_spark
-from fitnoise.kernel.counting.sql import SqlCounter
-from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import DataSource, RecordBound
 
 __all__ = [
     "Counter",
     "Dropped",
-    "DuckCounter",
     "HistogramCounter",
     "Margin",
     "Margins",
     "Progress",
     "SealedCounter",
-    "SqlCounter",
     "Tally",
+    "is_sealed",
     "maximal",
-    "open_counter",
 ]
-
-
-def open_counter(
-    data: Any,
-    domain: Domain,
-    source: DataSource,
-    bound: RecordBound | None = None,
-    *,
-    key: str | PathLike[str] | None = None,
-) -> Counter:
-    """Return a counter for the data.
-
-    Args:
-        data: One of the following kinds of data.
-            A path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", a folder, or a list of these.
-            Folders in it called column=value hold a column.
-            A DuckDB, SQLite or Excel file, or a file of SPSS, SAS or Stata.
-            A database: "env:NAME" with its URL in a variable of the environment, a URL without a password, or an Engine
-                or URL of SQLAlchemy.
-            "spark:TABLE", a session of Spark (whose table the source names), or its DataFrame. The needed columns of a
-            DataFrame are stored in the cluster while they are counted.
-            An Arrow, Polars or pandas frame.
-            An integer NumPy array of counts with the domain's shape (or flat, in C order).
-            A file of counts made elsewhere, sealed or not; or a Counter.
-        domain: The declared domain.
-        source: The table of a database, or sheet of a file, and the action for records outside the domain.
-        bound: The bound on counted records of a person, with the column of the id; `None` counts all. An array of
-            counts, which has no persons, has no bound all the same. A Counter has its own bound only.
-        key: The file with the private key that opens sealed counts.
-
-    Raises:
-        DataError: The source is of no known kind or cannot be opened.
-        DataError: The pattern names an attribute that the domain lacks.
-        DataError: An amount to add up is not an amount, or its range is not a whole number of steps from zero.
-        DataError: A key is given, and the counts are not sealed.
-    """
-    if isinstance(data, Counter):
-        return data
-    if bound is not None and not bound.pattern.names <= set(domain):
-        raise DataError(
-            "pattern-attribute-unknown",
-            f"The records of one unit keep to a pattern in {sorted(bound.pattern.names)}.",
-            f"The attributes of the domain are {list(domain)}.",
-            "Name attributes of the domain in the pattern.",
-            "Nothing was read and nothing was charged.",
-        )
-    for a in () if bound is None else bound.merge:
-        if a not in domain.steps:
-            raise DataError(
-                "sum-within-unit-attribute-not-amount",
-                f"The records of one unit are merged by adding up {a!r}, which is not an amount of the domain.",
-                f"The amounts of the domain are {list(domain.steps)}.",
-                "Name amounts of the domain in sum_within_unit, or remove the key.",
-                "Nothing was read and nothing was charged.",
-                place="privacy.sum_within_unit",
-            )
-        try:
-            uncut(domain[a].coding)
-        except DomainError as e:
-            raise DataError(
-                "sum-within-unit-amount-range-invalid",
-                f"The amount {a!r} cannot be added up. {e.given}",
-                e.needed,
-                e.action,
-                "Nothing was read and nothing was charged.",
-                place="privacy.sum_within_unit",
-            ) from None
-    if is_sealed(data):
-        return SealedCounter(data, domain, source, bound, key=key)
-    # The publisher believes that these data are sealed, so this is no key to ignore.
-    if key is not None:
-        raise DataError(
-            "key-without-sealed-counts",
-            "A private key is given, and the data are not sealed counts.",
-            "A key opens sealed counts, which fitnoise count makes.",
-            "Leave the key out.",
-            "Nothing was read and nothing was charged.",
-        )
-    several = isinstance(data, (list, tuple)) and all(isinstance(path, (str, PathLike)) for path in data)
-    if isinstance(data, np.ndarray):
-        # An array has no ids, so no record was left out for a missing one: the bound is `None` here.
-        return HistogramCounter(data, domain, drops=domain.leaves_out(source, None), max_records=source.max_records)
-    if is_spark(data) or is_database(data):
-        return SqlCounter(in_spark(data) if is_spark(data) else database(data), domain, source, bound)
-    if several or isinstance(data, (str, PathLike)):
-        return DuckCounter.from_path(data, domain, source, bound=bound)
-    # Look at the class, because the attributes of a frame can be its columns.
-    if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):
-        return DuckCounter.from_frame(data, domain, source, bound=bound)
-    raise DataError(
-        "data-of-unknown-kind",
-        f"The data are an object of the type {type(data).__name__}.",
-        "Data must be a path, several paths, a data frame or an array of counts.",
-        "Give one of these.",
-        "Nothing was read.",
-    )

@@ -29,7 +29,7 @@ import numpy as np
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting._base import DeclaredCounter, Margin, Margins, Progress, ProgressFilter
-from fitnoise.kernel.counting.sources import not_opened, quietly
+from fitnoise.kernel.counting.failures import not_opened, quietly
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound
 

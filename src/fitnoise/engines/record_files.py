@@ -1,4 +1,4 @@
-"""Records in files: CSV, Parquet, DuckDB, and through `statistical` other programs. Part of the trust kernel."""
+"""Records in files: CSV, Parquet, DuckDB, and through `statistical` other programs."""
 
 # ruff: noqa: S608 - SQL holds no text that `_literal` or `_quoted` has not quoted
 
@@ -16,10 +16,10 @@ from typing import final
 
 import duckdb
 
+from fitnoise.engines.paths import FilePath, Files, find
+from fitnoise.engines.sources import Records, engine, not_read_as, pick, quietly
+from fitnoise.engines.statistical import PROGRAMS, from_program, from_sheet
 from fitnoise.errors import DataError
-from fitnoise.kernel.counting.paths import FilePath, Files, find
-from fitnoise.kernel.counting.sources import Records, engine, not_read_as, pick, quietly
-from fitnoise.kernel.counting.statistical import PROGRAMS, from_program, from_sheet
 
 _FORMS = {
     ".csv": "CSV", ".tsv": "CSV", ".txt": "CSV",

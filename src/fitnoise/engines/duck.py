@@ -1,4 +1,4 @@
-"""Counting through DuckDB: files and frames, in one pass, streamed, with nothing on the disk. Part of the trust kernel.
+"""Counting through DuckDB: files and frames, in one pass, streamed, with nothing on the disk.
 
 **Purpose.** Each value of an attribute becomes a small integer: its cell, or the substitute of a cell (`codings`). The
 engine reads the values and computes the cells. The cells stream out of the engine, and `joint_counts` counts them. So
@@ -27,6 +27,24 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from fitnoise.engines.dialects import MAX_FINITE_FLOAT, ColumnKind
+from fitnoise.engines.engine_check import known_days, known_values, refuse_unless_coded
+from fitnoise.engines.frames import from_frame
+from fitnoise.engines.paths import FilePath
+from fitnoise.engines.record_files import from_path
+from fitnoise.engines.sources import (
+    DATE_COLUMN_TEXT,
+    Records,
+    engine,
+    not_counted,
+    quietly,
+    standing,
+    wrong_condition,
+    wrong_id,
+    wrong_type,
+)
+from fitnoise.engines.statements import kept_to, merged
+from fitnoise.engines.streams import Column, iter_batches
 from fitnoise.kernel.codings import (
     FALSE,
     REFUSED,
@@ -48,27 +66,9 @@ from fitnoise.kernel.codings import (
     without_cell,
 )
 from fitnoise.kernel.counting._base import DeclaredCounter, Dropped, Lost, Margin, Margins, Progress, ProgressFilter
-from fitnoise.kernel.counting.dialects import MAX_FINITE_FLOAT, ColumnKind
-from fitnoise.kernel.counting.engine_check import known_days, known_values, refuse_unless_coded
-from fitnoise.kernel.counting.frames import from_frame
+from fitnoise.kernel.counting.failures import UnreadableRecords
 from fitnoise.kernel.counting.joint_counts import MarginCounts
-from fitnoise.kernel.counting.paths import FilePath
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, counted_by
-from fitnoise.kernel.counting.record_files import from_path
-from fitnoise.kernel.counting.sources import (
-    DATE_COLUMN_TEXT,
-    Records,
-    UnreadableRecords,
-    engine,
-    not_counted,
-    quietly,
-    standing,
-    wrong_condition,
-    wrong_id,
-    wrong_type,
-)
-from fitnoise.kernel.counting.statements import kept_to, merged
-from fitnoise.kernel.counting.streams import Column, iter_batches
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.dates import DATE_PATTERN, DateField, DatePart
 from fitnoise.kernel.domain import Domain

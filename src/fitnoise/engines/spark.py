@@ -1,4 +1,4 @@
-"""Counting inside Spark: a table that a session knows, classic or Connect, or a DataFrame. Part of the trust kernel.
+"""Counting inside Spark: a table that a session knows, classic or Connect, or a DataFrame.
 
 **Purpose.** The session runs the statement of databases; only counts leave Spark, and no records.
 
@@ -24,9 +24,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
+from fitnoise.engines.dialects import SPARK, ColumnKind, Dialect
+from fitnoise.engines.sources import Columns, not_counted, quietly
 from fitnoise.errors import DataError
-from fitnoise.kernel.counting.dialects import SPARK, ColumnKind, Dialect
-from fitnoise.kernel.counting.sources import Columns, not_counted, quietly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

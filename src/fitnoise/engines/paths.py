@@ -1,4 +1,4 @@
-"""The files behind a path, a pattern, a folder, or several of them. Part of the trust kernel.
+"""The files behind a path, a pattern, a folder, or several of them.
 
 **Purpose.** A folder follows the custom of programs that write many files. Every file in it and below holds records,
 with two exceptions. A name that begins with "." holds none. A name that begins with "_" holds none, unless it has the

@@ -1,4 +1,4 @@
-"""Records in the files of statistical programs and spreadsheets: SPSS, SAS, Stata, Excel. Part of the trust kernel.
+"""Records in the files of statistical programs and spreadsheets: SPSS, SAS, Stata, Excel.
 
 **Purpose.** The module reads such a file value by value as a CSV file would hold it. All its numbers are in double
 precision, and 7.0 is the text "7". Labels of values, formats and dates are not applied: codes are the content of the
@@ -22,9 +22,9 @@ from typing import Any, Final, final
 import duckdb
 import pandas as pd
 
+from fitnoise.engines.frames import PandasRecords
+from fitnoise.engines.sources import Records, not_read_as, quietly
 from fitnoise.errors import DataError
-from fitnoise.kernel.counting.frames import PandasRecords
-from fitnoise.kernel.counting.sources import Records, not_read_as, quietly
 
 PROGRAMS: Final = {".sav": "SPSS", ".zsav": "SPSS", ".por": "SPSS", ".sas7bdat": "SAS", ".xpt": "SAS", ".dta": "Stata"}
 """The programs that write files with these endings."""

@@ -1,4 +1,4 @@
-"""Columns of whole numbers as an engine hands them over: Arrow's stream, without Arrow. Part of the trust kernel.
+"""Columns of whole numbers as an engine hands them over: Arrow's stream, without Arrow.
 
 **Purpose.** The stream is one of C. Its functions return the schema and the next records, and release them. A column is
 an array of its numbers, with one bit for each that states its presence.

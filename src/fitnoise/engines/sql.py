@@ -1,4 +1,4 @@
-"""Counting inside a database. Part of the trust kernel.
+"""Counting inside a database.
 
 **Purpose.** Only counts leave the database, except for SQLite: its records are read out and counted in this process.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
+from fitnoise.engines.databases import Database, DatabaseSession
+from fitnoise.engines.dialects import READABLE_COLUMN_KINDS, ColumnKind, coded
+from fitnoise.engines.engine_check import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
+from fitnoise.engines.sources import DATE_COLUMN_TEXT, standing, wrong_condition, wrong_id, wrong_type
+from fitnoise.engines.spark import Spark, SparkTable
+from fitnoise.engines.statements import Field, PersonColumn, count, left_out, prepared, reported
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import Coding, CodingWithMissing, read_as
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting._base import DeclaredCounter, Lost, Margin, Margins, Progress, ProgressFilter
-from fitnoise.kernel.counting.databases import Database, DatabaseSession
-from fitnoise.kernel.counting.dialects import READABLE_COLUMN_KINDS, ColumnKind, coded
-from fitnoise.kernel.counting.engine_check import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
 from fitnoise.kernel.counting.persons import ID_KEY, counted_by
-from fitnoise.kernel.counting.sources import DATE_COLUMN_TEXT, standing, wrong_condition, wrong_id, wrong_type
-from fitnoise.kernel.counting.spark import Spark, SparkTable
-from fitnoise.kernel.counting.statements import Field, PersonColumn, count, left_out, prepared, reported
 from fitnoise.kernel.dates import DatePart
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound

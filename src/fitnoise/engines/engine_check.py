@@ -1,4 +1,4 @@
-"""The trial of an engine: known records, counted by its own statements and compared. Part of the trust kernel.
+"""The trial of an engine: known records, counted by its own statements and compared.
 
 **Purpose.** The trial admits an engine, since most engines can only run at their users' sites. It is one more statement
 of the same session, over literals, so it needs no right to write. Each record has one value of interest and, for all
@@ -17,6 +17,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fitnoise.engines.dialects import READABLE_COLUMN_KINDS, ColumnKind, Dialect
+from fitnoise.engines.statements import Fetch, Field, PersonColumn, count, left_out, prepared, reported
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
     DROPPED,
@@ -40,10 +42,8 @@ from fitnoise.kernel.codings import (
     without_cell,
 )
 from fitnoise.kernel.counting._base import Margin, ProgressFilter
-from fitnoise.kernel.counting.dialects import READABLE_COLUMN_KINDS, ColumnKind, Dialect
 from fitnoise.kernel.counting.joint_counts import sum_up
 from fitnoise.kernel.counting.persons import ID_KEY, PersonSelector, person_id
-from fitnoise.kernel.counting.statements import Fetch, Field, PersonColumn, count, left_out, prepared, reported
 from fitnoise.kernel.dates import DateField, DatePart
 from fitnoise.kernel.units import NO_PATTERN, Pattern
 

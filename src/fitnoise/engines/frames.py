@@ -1,4 +1,4 @@
-"""Records in frames: Arrow, Polars and pandas. Part of the trust kernel."""
+"""Records in frames: Arrow, Polars and pandas."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import duckdb
 import numpy as np
 import pandas as pd
 
+from fitnoise.engines.sources import Records, engine, pick, quietly
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import as_csv_text
 from fitnoise.kernel.counting.persons import person_id
-from fitnoise.kernel.counting.sources import Records, engine, pick, quietly
 from fitnoise.kernel.dates import dated
 
 PEOPLE: Final = "fitnoise_people"

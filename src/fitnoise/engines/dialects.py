@@ -1,4 +1,4 @@
-"""The differences between SQL engines. Part of the trust kernel.
+"""The differences between SQL engines.
 
 **Purpose.** A record's cell is a function of that record and of the declarations. It depends on no other record,
 collation, session, sample or time. So every expression here obeys four rules:

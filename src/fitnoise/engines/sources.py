@@ -1,4 +1,4 @@
-"""The sources of records, as DuckDB reads them. Part of the trust kernel.
+"""The sources of records, as DuckDB reads them.
 
 **Purpose.** A record's cell may depend only on that record and public facts; otherwise one more record could move
 others. So the module guesses nothing from the records:
@@ -6,7 +6,7 @@ others. So the module guesses nothing from the records:
 * The columns of a CSV file are text, and its delimiter is read off the header line.
 * Columns of Python objects become text value by value, because the engine would guess a type from a sample.
 * Several files are one source only when they agree on columns and types.
-* Parts of a path are columns only as :mod:`fitnoise.kernel.counting.paths` states.
+* Parts of a path are columns only as :mod:`fitnoise.engines.paths` states.
 
 The module handles columns by position: names decide once, in `places`, the column of an attribute.
 """
@@ -25,19 +25,15 @@ import duckdb
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import OUTSIDE, REFUSED, without_cell
 from fitnoise.kernel.conditions import Condition
+from fitnoise.kernel.counting import failures
 from fitnoise.kernel.counting.persons import ID_KEY, IDS
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import RecordBound
 
 _T = TypeVar("_T")
 
-
 DATE_COLUMN_TEXT = ("dates, without a time zone", "dates with a time, without a time zone")
 """Descriptions of columns off which a date part is read, and off which an hour is read."""
-
-
-class UnreadableRecords(DataError):
-    """The error for records that the engine could not read; with one reader it may read them (`for_single_reader`)."""
 
 
 class Columns:
@@ -265,8 +261,23 @@ def _sqlstate(error: Exception) -> str:
     return ""
 
 
+def _reason(error: Exception) -> str:
+    """Return the kind of an engine's error, with its SQLSTATE code and the line of a CSV file, without its text."""
+    reason = type(error).__name__
+    state = _sqlstate(error)
+    thrown = re.match(r"An error occurred while calling \S+\n: (?:\w+\.)*([A-Z]\w*)\b", str(error))
+    line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
+    if thrown and reason == "Py4JJavaError":
+        reason = thrown[1]  # Java's name of the failure
+    if re.fullmatch("[0-9A-Z]{5}", state):  # any other text may hold a value
+        reason += f", SQLSTATE {state}"
+    if line:
+        reason += f" at line {line[1]}"
+    return reason
+
+
 def quietly(action: Callable[[], _T], failed: DataError) -> _T:
-    """Run an action whose errors may quote the data; where it fails, raise an error of fitnoise without a context.
+    """Run an action of an engine (:func:`fitnoise.kernel.counting.failures.quietly`); errors state the engine's reason.
 
     Args:
         action: The function to run. It may raise any error, and a DataError passes unchanged.
@@ -276,33 +287,7 @@ def quietly(action: Callable[[], _T], failed: DataError) -> _T:
         UnreadableRecords: The action failed. The code, the given sentence and the outcome are those of `failed`.
         DataError: Memory was exhausted, or the action raised this error.
     """
-    try:
-        return action()
-    except DataError:
-        raise
-    except Exception as error:  # also what frames raise while they hand over their columns
-        reason = type(error).__name__
-        state = _sqlstate(error)
-        thrown = re.match(r"An error occurred while calling \S+\n: (?:\w+\.)*([A-Z]\w*)\b", str(error))
-        line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
-    # All errors below are raised outside `except`: as their context, the engine's error could show a value.
-    if thrown and reason == "Py4JJavaError":
-        reason = thrown[1]  # Java's name of the failure
-    if re.fullmatch("[0-9A-Z]{5}", state):  # any other text may hold a value
-        reason += f", SQLSTATE {state}"
-    if line:
-        reason += f" at line {line[1]}"
-    if "Memory" in reason:
-        raise DataError(
-            "memory-exhausted",
-            failed.given,
-            f"The reported error is {reason}.",
-            "Allow more memory, or plan tables with fewer cells.",
-            failed.outcome,
-            place=failed.place,
-        )
-    needed = " ".join(filter(None, (failed.needed, f"The reported error is {reason}.")))
-    raise UnreadableRecords(failed.slug, failed.given, needed, failed.action, failed.outcome, place=failed.place)
+    return failures.quietly(action, failed, _reason)
 
 
 def not_counted(what: str, advice: str) -> DataError:
@@ -318,18 +303,6 @@ def not_counted(what: str, advice: str) -> DataError:
         "",
         advice,
         "Nothing was measured and nothing was charged.",
-    )
-
-
-def not_opened(path: Path) -> DataError:
-    """Return the error for a file of data that cannot be opened."""
-    return DataError(
-        "data-file-not-opened",
-        f"The file {path.name!r} cannot be opened.",
-        "",
-        "Ask its owner to let you read it.",
-        "Nothing was measured and nothing was charged.",
-        place=path.name,
     )
 
 

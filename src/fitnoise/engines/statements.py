@@ -1,4 +1,4 @@
-"""The SQL statement that counts many margins at once, and the reader of its result. Part of the trust kernel.
+"""The SQL statement that counts many margins at once, and the reader of its result.
 
 **Purpose.** This module writes one statement for all margins, and turns its rows into tables of counts.
 
@@ -24,6 +24,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fitnoise.engines.dialects import ColumnKind, Dialect, as_integer, coded, interval_sql
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
     MAX_RANGE_CELLS,
@@ -48,7 +49,6 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.codings import cells_of as width
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
-from fitnoise.kernel.counting.dialects import ColumnKind, Dialect, as_integer, coded, interval_sql
 from fitnoise.kernel.counting.joint_counts import MarginCounts, joint_tables, sum_up
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, PersonSelector

@@ -1,4 +1,4 @@
-"""Access to a table in a database: addresses, connections, columns. Part of the trust kernel.
+"""Access to a table in a database: addresses, connections, columns.
 
 **Purpose.** This module opens a connection and describes the columns of a table. SQLAlchemy connects, and is loaded
 when a database is: an extra. The module passes on no error text of SQLAlchemy or an engine, since it may quote a value,
@@ -18,9 +18,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
+from fitnoise.engines.dialects import DIALECTS, SQLITE, ColumnKind, Dialect
+from fitnoise.engines.sources import Columns, not_counted, quietly
 from fitnoise.errors import DataError
-from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, ColumnKind, Dialect
-from fitnoise.kernel.counting.sources import Columns, not_counted, not_opened, quietly
+from fitnoise.kernel.counting.failures import not_opened
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
