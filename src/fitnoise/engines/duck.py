@@ -17,6 +17,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import partial
@@ -25,7 +26,6 @@ from typing import Any, TypeVar, final
 
 import duckdb
 import numpy as np
-from numpy.typing import NDArray
 
 from fitnoise.engines.dialects import MAX_FINITE_FLOAT, ColumnKind
 from fitnoise.engines.engine_check import known_days, known_values, refuse_unless_coded
@@ -69,6 +69,7 @@ from fitnoise.kernel.counting._base import DeclaredCounter, Dropped, Lost, Margi
 from fitnoise.kernel.counting.failures import UnreadableRecords
 from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, counted_by
+from fitnoise.kernel.counting.tally import Batch, tally
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.dates import DATE_PATTERN, DateField, DatePart
 from fitnoise.kernel.domain import Domain
@@ -172,10 +173,6 @@ def _state(path: Path) -> tuple[int, ...] | None:
         status = path.stat()
         return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
     return None
-
-
-_Chunk = tuple[dict[str, NDArray[Any]], int, float]
-"""The cells of records by attribute, below 0 without a cell; their number; the fraction of all records read so far."""
 
 
 @final
@@ -283,18 +280,24 @@ class DuckCounter(DeclaredCounter):
         drop = self._source.drops
         sizes = counted_by(self._domain, margins, self._bound, drop=drop)
         names = [a for a in sizes if a != ID_KEY]
-        sizes |= (
-            {SHARE_KEY: SHARES_PER_RECORD + 1} if self._bound is not None and self._bound.max_records is None else {}
-        )
-        tables = MarginCounts(margins, sizes, gauge, self._domain.steps)
-        with contextlib.closing(self._stream(names, informed=informed)) as stream:
-            while chunk := self._safely(partial(next, stream, None)):
-                tables.take(*chunk, drop=drop)
-        self._records.refuse(self._domain, tables.outside, self._bound)
-        counts, lost = tables.finish(), None
-        if self._drops_values:
-            lost = (tables.lost if self._bound is None else self._lost(names, self._bound)).report(self._domain)
-        return {m: counts[m] for m in margins}, lost
+        reader, lost = _DuckRows(self, informed), Lost()
+        if self._bound is None:
+            codings = {a: self._domain[a].coding for a in names}
+            counts, outside = tally(reader, codings, margins, gauge, drop=drop, lost=lost)
+        else:
+            # The engine itself chooses the records of each person (`_bounded`).
+            sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if self._bound.max_records is None else {}
+            tables = MarginCounts(margins, sizes, gauge, self._domain.steps)
+            with contextlib.closing(reader.batches(names)) as batches:
+                for batch in batches:
+                    tables.take(batch.cells, batch.records, batch.read, drop=drop)
+            counts, outside = tables.finish(), tables.outside
+        self._records.refuse(self._domain, outside, self._bound)
+        counts = {m: counts[m] for m in margins}
+        if not self._drops_values:
+            return counts, None
+        lost = lost if self._bound is None else self._lost(names, self._bound)
+        return counts, lost.report(self._domain)
 
     def _lost(self, names: Sequence[str], bound: RecordBound) -> Lost:
         """Return the numbers of dropped records, in one more pass: with a bound the engine does not hand them over."""
@@ -398,7 +401,7 @@ class DuckCounter(DeclaredCounter):
         pairs = ((a, self._domain[a].coding) for a in attributes)
         return [*(uncut(coding) if a in added else coding for a, coding in pairs), *(c.coding for c in self.where)]
 
-    def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[_Chunk]:
+    def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[Batch]:
         """Yield the cells of all records, some thousands at a time; the engine reads a little ahead meanwhile."""
         with engine(self._memory_limit) as connection:
             for setting in _SETTINGS:
@@ -428,7 +431,8 @@ class DuckCounter(DeclaredCounter):
                     records += count
                     read = connection.query_progress() / 100 if size is None else records / max(records, size)
                     parts = dict(zip(names, columns, strict=False))
-                    yield {a: windows[a].cells_of(*c) if a in windows else c[0] for a, c in parts.items()}, count, read
+                    cells = {a: windows[a].cells_of(*c) if a in windows else c[0] for a, c in parts.items()}
+                    yield Batch(cells, count, read=read)
 
     def _windows(self, used: Sequence[str], held: Sequence[_ColumnContents]) -> dict[str, Window]:
         """Return the windows of the attributes whose numbers, not cells, the engine hands over, by attribute."""
@@ -477,6 +481,25 @@ class DuckCounter(DeclaredCounter):
         sql = f"SELECT {columns} FROM {relation} AS people {' '.join(joins)}"
         sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return sql, {a: f"a{i}" for i, a in enumerate(used)}, codes
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _DuckRows:
+    """The records that DuckDB reads and codes: a reader (`Rows`). With a bound, it hands over the counted ones.
+
+    counter: The counter of the records.
+    informed: True if the progress is reported.
+    """
+
+    counter: DuckCounter
+    informed: bool
+
+    def batches(self, attributes: Sequence[str]) -> Generator[Batch]:
+        """Yield the records that meet the conditions, some thousands at a time."""
+        with contextlib.closing(self.counter._stream(attributes, informed=self.informed)) as stream:
+            while batch := self.counter._safely(partial(next, stream, None)):
+                yield batch
 
 
 def _framed(result: duckdb.DuckDBPyConnection, pieces: int) -> Generator[tuple[list[Column], int]]:

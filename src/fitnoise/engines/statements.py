@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -29,7 +29,6 @@ from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
     MAX_RANGE_CELLS,
     MAX_STEPS_FROM_ZERO,
-    OUTSIDE,
     SPACES,
     Codes,
     Coding,
@@ -49,9 +48,10 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.codings import cells_of as width
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
-from fitnoise.kernel.counting.joint_counts import MarginCounts, joint_tables, sum_up
+from fitnoise.kernel.counting.joint_counts import joint_tables, sum_up
 from fitnoise.kernel.counting.margins import blank
-from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, PersonSelector
+from fitnoise.kernel.counting.persons import ID_KEY
+from fitnoise.kernel.counting.tally import Batch, PersonRule, persons_left_out, tally
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD, Pattern
 
@@ -136,6 +136,11 @@ class PersonColumn:
     pattern: Pattern = NO_PATTERN
     merge: tuple[str, ...] = ()
 
+    @property
+    def rule(self) -> PersonRule:
+        """The rule that chooses the counted records of a person."""
+        return PersonRule(self.cells, self.cap, self.pattern, self.merge)
+
     def read(self, fields: Mapping[str, Field]) -> dict[str, Field]:
         """Return the fields as they are read from records: amounts to be added up are not cut yet."""
         return {a: replace(f, coding=uncut(f.coding)) if a in self.merge else f for a, f in fields.items()}
@@ -185,13 +190,9 @@ def count(
         DataError: The joint tables are not of the same records.
     """
     if d.streams:
-        sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {ID_KEY: 1})
-        sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if person is not None and person.cap is None else {}
-        steps = {a: k for a, f in fields.items() if (k := steps_of(f.coding))}
-        tables = MarginCounts(margins, sizes, gauge, steps, lost)
-        if person is not None:
-            return _stream_persons(fetch, relation, fields, tables, person, drop=drop)
-        return _stream(fetch, relation, fields, tables, drop=drop)
+        reader, codings = StreamedRows(fetch, relation, fields, person), {a: f.coding for a, f in fields.items()}
+        rule = None if person is None else person.rule
+        return tally(reader, codings, margins, gauge, drop=drop, rule=rule, lost=lost)
     fields = fields if person is None else {**fields, ID_KEY: person.field(d)}
     sizes = {a: f.coding.size for a, f in fields.items()}
     steps = {a: steps_of(f.coding) for a, f in fields.items()}
@@ -268,10 +269,8 @@ def left_out(
         DataError: The engine returns a value that no correct engine returns.
     """
     if d.streams:
-        persons, order = _persons(person, fields)
-        for names, cells in _read_persons(fetch, relation, fields, person, order):
-            _add(persons, names, cells, order)
-        return persons.left_out()
+        codings = {a: f.coding for a, f in fields.items()}
+        return persons_left_out(StreamedRows(fetch, relation, fields, person), codings, person.rule)
     fields = {**fields, ID_KEY: person.field(d)}
     statement = _uncounted(d, relation, fields, person, drop=drop)
     return int(_integers([(0, 0, *row) for rows in fetch(statement) for row in rows], [1])[2].sum())
@@ -706,14 +705,35 @@ def _real(x: float) -> str:
     return f"(CAST({numerator >> zeros} AS REAL){''.join(times + parts)})"
 
 
-def _stream(
-    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: MarginCounts, *, drop: bool
-) -> tuple[Margins, dict[str, int]]:
-    read = ", ".join(map(_read, fields.values())) or "0"
-    for rows in fetch(f"SELECT {read} FROM {relation} AS source"):
-        columns = zip(fields, zip(*rows, strict=True), strict=False)  # there is a column even for none
-        tables.take(_coded(fields, dict(columns)), len(rows), drop=drop)
-    return tables.finish(), tables.outside
+@final
+@dataclass(frozen=True)
+class StreamedRows:
+    """The records of a table, read out and coded here: a reader (`Rows`).
+
+    fetch: The function that runs a statement.
+    relation: SQL for the records that meet the conditions.
+    fields: The columns of the attributes.
+    person: The column of the id; `None` without a bound.
+    """
+
+    fetch: Fetch
+    relation: str
+    fields: Mapping[str, Field]
+    person: PersonColumn | None
+
+    def batches(self, attributes: Sequence[str]) -> Generator[Batch]:
+        """Yield the records with their cells, and with a person their ids, some thousands at a time."""
+        fields = self.fields if self.person is None else self.person.read(self.fields)
+        read = [_read(fields[a]) for a in attributes]
+        read += [] if self.person is None else [_TEXT.format(c=self.person.column)]
+        for rows in self.fetch(f"SELECT {', '.join(read) or '0'} FROM {self.relation} AS source"):
+            columns = list(zip(*rows, strict=True))
+            ids = None
+            if self.person is not None:
+                # An integer is its decimal text, as in all other engines. An empty id is a missing one.
+                ids = [x if isinstance(x, bytes) else b"" if x is None else str(x).encode() for x in columns.pop()]
+            cells = _coded(fields, dict(zip(attributes, columns, strict=False)))  # there is a column even for none
+            yield Batch(cells, len(rows), ids)
 
 
 def _coded(fields: Mapping[str, Field], columns: Mapping[str, Sequence[Any]]) -> dict[str, NDArray[Any]]:
@@ -733,57 +753,6 @@ def _read(field: Field) -> str:
         else _READ[read_as(field.coding) if field.read is None else str]
     )
     return template.format(c=field.column)
-
-
-def _stream_persons(
-    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: MarginCounts, person: PersonColumn, *, drop: bool
-) -> tuple[Margins, dict[str, int]]:
-    """Return the counts of streamed persons, and for every attribute the number of records outside.
-
-    Records inside the domain are held until all are read. The result reports all records outside that are not dropped.
-    """
-    persons, order = _persons(person, fields)
-    outside = dict.fromkeys([*fields, ID_KEY], 0)
-    for names, cells in _read_persons(fetch, relation, fields, person, order):
-        is_left_out = tables.lost.find(cells, len(names), drop=drop)
-        for a, c in cells.items():
-            outside[a] += int((c < 0).sum() if is_left_out is None else ((c < 0) & ~is_left_out).sum())
-        _add(persons, names, cells, order)
-    for batch in persons.iter_counted():
-        rows, n = np.array([c for c, _ in batch]), np.array([n for _, n in batch])
-        rows, columns = (rows, {SHARE_KEY: n}) if person.cap is None else (np.repeat(rows, n, axis=0), {})
-        columns |= dict(zip(order, rows.T, strict=True)) | {ID_KEY: np.zeros(len(rows), dtype=np.int64)}
-        tables.add(columns, len(rows))
-    return tables.finish(), outside
-
-
-def _persons(person: PersonColumn, fields: Mapping[str, Field]) -> tuple[PersonSelector, list[str]]:
-    """Return an empty collection of persons, and the order of the fields in which their records have cells."""
-    order = [*person.cells, *(a for a in fields if a not in person.cells)]
-    return PersonSelector(person.cap, person.cells, person.pattern, {a: fields[a].coding for a in person.merge}), order
-
-
-def _read_persons(
-    fetch: Fetch, relation: str, fields: Mapping[str, Field], person: PersonColumn, order: Sequence[str]
-) -> Iterator[tuple[list[bytes], dict[str, NDArray[Any]]]]:
-    """Yield the ids of records, and their cells, some thousands at a time."""
-    fields = person.read(fields)
-    read = ", ".join(_read(fields[a]) for a in order)
-    for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
-        *columns, ids = zip(*rows, strict=True)
-        cells = _coded(fields, dict(zip(order, columns, strict=True)))
-        # An integer is its decimal text, as in all other engines. An empty id is a missing one.
-        names = [x if isinstance(x, bytes) else b"" if x is None else str(x).encode() for x in ids]
-        cells[ID_KEY] = np.array([0 if 0 < len(x) <= MAX_ID_BYTES else OUTSIDE for x in names])
-        yield names, cells
-
-
-def _add(
-    persons: PersonSelector, names: Sequence[bytes], cells: Mapping[str, NDArray[Any]], order: Sequence[str]
-) -> None:
-    """Add to `persons` the records that are inside in all fields, with their cells in the given order of fields."""
-    inside = np.flatnonzero(np.all([c >= 0 for c in cells.values()], axis=0))
-    persons.add([names[int(i)] for i in inside], zip(*(cells[a][inside].tolist() for a in order), strict=True))
 
 
 def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:

@@ -14,7 +14,8 @@ check them from the counts:
         attribute of the domain.
     R3  The id of a record is its own, in the form of `persons`.
 
-:class:`Counter` states what follows for the counts.
+A reader hands coded rows over (:class:`fitnoise.kernel.counting.tally.Rows`), and the kernel counts them. An engine
+that counts inside, such as a database, returns counts. :class:`Counter` states what follows for them.
 """
 
 from __future__ import annotations
