@@ -305,6 +305,8 @@ def cells(_, value):
         return value
     if type(value) not in (int, float) or not abs(value) < 1e300 or float(value) != value:
         raise ValueError
+    if float(f"{value:.16g}") != value:  # openpyxl writes 16 digits
+        raise ValueError
     return int(value) if float(value).is_integer() else value
 
 
