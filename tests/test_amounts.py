@@ -22,7 +22,7 @@ import zoo
 from designs import of_sectors, unit_cost, unit_profile
 from fitnoise import data
 from fitnoise.engines import engine_check, open_counter, statements
-from fitnoise.engines.dialects import ColumnKind, Dialect
+from fitnoise.engines.dialects import Dialect
 from fitnoise.interfaces.pages import fragments, notebook
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
@@ -31,6 +31,7 @@ from fitnoise.kernel import noise
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps, cell_of
 from fitnoise.kernel.counting import Counter, Tally
 from fitnoise.kernel.counting._base import ProgressFilter
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.margins import MAX_NOISE_SCALE, MeasuredMargin, PureStrategy

@@ -19,7 +19,7 @@ import fitnoise as fn
 import zoo
 from designs import of_sectors
 from fitnoise.engines import engine_check, open_counter, statements
-from fitnoise.engines.dialects import ColumnKind, Dialect
+from fitnoise.engines.dialects import Dialect
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.by_value import ByValue
@@ -33,6 +33,7 @@ from fitnoise.kernel.codings import (
     uncut,
 )
 from fitnoise.kernel.counting._base import ProgressFilter
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.order import Order, axis_key

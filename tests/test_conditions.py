@@ -19,7 +19,7 @@ import fitnoise as fn
 import zoo
 from engines import ENGINES, POSTGRESQL
 from fitnoise.engines import open_counter, sql
-from fitnoise.engines.dialects import DIALECTS, ColumnKind
+from fitnoise.engines.dialects import DIALECTS
 from fitnoise.engines.engine_check import refuse_unless_right
 from fitnoise.engines.statements import Field, PersonColumn, _real, prepared
 from fitnoise.errors import SpecError
@@ -28,6 +28,7 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.codings import Interval, cell_of
 from fitnoise.kernel.conditions import Condition, conditions
 from fitnoise.kernel.counting import Dropped, HistogramCounter
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
 from fitnoise.kernel.units import Account, Adjacency, DataSource, RecordBound

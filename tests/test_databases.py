@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from engines import ENGINES, POSTGRESQL, Embedded, connected, in_clickhouse, mariadb_table, postgresql
 from fitnoise.engines import databases, engine_check, open_counter, sql, statements
-from fitnoise.engines.dialects import DIALECTS, SQLITE, ColumnKind, Dialect
+from fitnoise.engines.dialects import DIALECTS, SQLITE, Dialect
 from fitnoise.kernel.codings import CodingWithMissing, Interval
+from fitnoise.kernel.counting import trial
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.persons import ID_KEY
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.dates import DateField, DatePart
 from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound
 from laws.counting import DROP, REFUSE, counted, in_cells, leaks_nothing, same_counts
@@ -385,10 +387,10 @@ def few(*names, stride=1, start=0):
     The complete trial admits nothing that this one refuses, because it includes these codings.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for part in ("_CODINGS", "_MISSING_CODINGS"):
-            codings = list(getattr(engine_check, part).items())
-            patch.setattr(engine_check, part, {a: c for a, c in codings[start::stride] if a in names or not names})
-        assert {*names} <= {*engine_check._CODINGS, *engine_check._MISSING_CODINGS}
+        for part in ("CODINGS", "MISSING_CODINGS"):
+            codings = list(getattr(trial, part).items())
+            patch.setattr(trial, part, {a: c for a, c in codings[start::stride] if a in names or not names})
+        assert {*names} <= {*trial.CODINGS, *trial.MISSING_CODINGS}
         yield
 
 
@@ -408,7 +410,7 @@ def test_an_engine_without_sets_that_counts_as_declared_is_admitted(start):
 
 def test_the_trial_tries_every_coding_and_every_kind():
     """Detects a record of the trial that would be dropped for what is plain in it, and so would try nothing."""
-    codings = {**engine_check._CODINGS, **engine_check._MISSING_CODINGS}
+    codings = {**trial.CODINGS, **trial.MISSING_CODINGS}
     fields = engine_check._fields(DIALECTS["postgresql"], codings)
     assert {f.kind for f in fields.values()} == set(ColumnKind) - {
         ColumnKind.ANY,

@@ -22,10 +22,11 @@ import zoo
 from engines import ENGINES, POSTGRESQL
 from fitnoise.engines import duck, engine_check, open_counter, sql
 from fitnoise.engines.databases import database
-from fitnoise.engines.dialects import DIALECTS, ColumnKind
+from fitnoise.engines.dialects import DIALECTS
 from fitnoise.engines.spark import in_spark
 from fitnoise.engines.statements import Field, prepared
 from fitnoise.kernel.conditions import conditions
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.dates import DateField, DatePart, read
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.units import DataSource, RecordBound

@@ -18,13 +18,14 @@ import fitnoise as fn
 import zoo
 from engines import ENGINES, SLOW
 from fitnoise.engines import engine_check, open_counter, sql, statements
-from fitnoise.engines.dialects import DIALECTS, SPARK, ColumnKind
+from fitnoise.engines.dialects import DIALECTS, SPARK
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import MAX_STEPS_FROM_ZERO, Codes, CodingWithMissing, Steps, cell_of, uncut
 from fitnoise.kernel.counting.persons import PersonSelector
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound
 from fitnoise.messages import Message, english
 from fitnoise.reading.description import bound_on_records, merged_records

@@ -22,7 +22,7 @@ import zoo
 from engines import ENGINES, POSTGRESQL, SLOW, connected, postgresql
 from fitnoise.engines import engine_check, open_counter, sql
 from fitnoise.engines.databases import Database
-from fitnoise.engines.dialects import DIALECTS, ColumnKind
+from fitnoise.engines.dialects import DIALECTS
 from fitnoise.interfaces.cli import _run
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.plans import plan_report
@@ -31,6 +31,7 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter as Counting
 from fitnoise.kernel.counting import HistogramCounter, Tally
 from fitnoise.kernel.counting.persons import PersonSelector, person_id
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.exact_powers import exp_below

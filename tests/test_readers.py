@@ -12,9 +12,8 @@ import pytest
 import fitnoise as fn
 import zoo
 from fitnoise.engines import open_counter
-from fitnoise.engines.dialects import ColumnKind
-from fitnoise.engines.engine_check import known_values
 from fitnoise.kernel.codings import cell_of
+from fitnoise.kernel.counting.trial import ColumnKind, known_values
 from fitnoise.kernel.units import DataSource, OutsideDomain, RecordBound
 from laws.counting import check_counter
 from records import Records, Sample, program

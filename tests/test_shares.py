@@ -15,7 +15,6 @@ import zoo
 from designs import of_sectors
 from engines import ENGINES, SLOW
 from fitnoise.engines import engine_check, open_counter, sql, statements
-from fitnoise.engines.dialects import ColumnKind
 from fitnoise.interfaces.cli import _run
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
@@ -25,6 +24,7 @@ from fitnoise.kernel.counting import Tally
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import SHARE_KEY
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.ledger import Ledger

@@ -21,10 +21,11 @@ import fitnoise as fn
 from engines import SPARK
 from engines import spark as real
 from fitnoise.engines import open_counter, spark
-from fitnoise.engines.dialects import DIALECTS, ColumnKind
+from fitnoise.engines.dialects import DIALECTS
 from fitnoise.engines.sources import not_counted, quietly
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting import Dropped
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.units import DataSource, RecordBound
 from laws.counting import DROP, leaks_nothing
 from refused import SECRET, refused

@@ -6,7 +6,7 @@ plan, no price and no noise.
 
 **Trust.** A mistake here can count a record in two places, in none, or in a wrong one. So engines are tried. A
 database counts known records before it counts others, and DuckDB codes known values of every type of column that it is
-about to read. A difference from the declared cells refuses the engine (:mod:`fitnoise.engines.engine_check`).
+about to read. A difference from the declared cells refuses the engine (:mod:`fitnoise.kernel.counting.trial`).
 """
 
 from __future__ import annotations

@@ -18,10 +18,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from fitnoise.engines.dialects import DIALECTS, SQLITE, ColumnKind, Dialect
+from fitnoise.engines.dialects import DIALECTS, SQLITE, Dialect
 from fitnoise.engines.sources import Columns, not_counted, quietly
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting.failures import not_opened
+from fitnoise.kernel.counting.trial import ColumnKind
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -17,7 +17,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, final
 
@@ -36,6 +35,7 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.counting.joint_counts import CountingTimes
 from fitnoise.kernel.counting.persons import MAX_ID_BYTES
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.dates import DateField, DatePart
 
 MAX_FINITE_FLOAT: Final = 1.7976931348623157e308
@@ -45,35 +45,8 @@ _INTEGER_TEXT = re.compile("0|-?[1-9][0-9]{0,19}")
 """The decimal text of a whole number of at most 20 digits, the length of the largest unsigned 64-bit integer."""
 
 
-class ColumnKind(StrEnum):
-    """The kind of values in a column, by the schema."""
-
-    INTEGER = "whole"
-    DOUBLE = "double"
-    DECIMAL = "decimal"
-    TEXT = "text"
-    FIXED = "fixed"
-    TRUTH = "truth"
-    ANY = "any"
-    DATE = "date"
-    STAMP = "date and time"
-    DERIVED = "read off a date"
-
-
 NO_DATE: Final = 2**53
 """The number read off a value that is present and has no such number; every code is below it."""
-
-_NUMBERS = frozenset({ColumnKind.INTEGER, ColumnKind.DOUBLE, ColumnKind.DECIMAL, ColumnKind.ANY})
-
-READABLE_COLUMN_KINDS: Final[Mapping[type[Code], tuple[frozenset[ColumnKind], str]]] = MappingProxyType(
-    {
-        str: (frozenset({ColumnKind.TEXT, ColumnKind.FIXED, ColumnKind.INTEGER, ColumnKind.ANY}), "texts"),
-        int: (_NUMBERS, "numbers"),
-        bool: (frozenset({ColumnKind.TRUTH, ColumnKind.ANY}), "true/false"),
-    }
-)
-"""For each type of codes, the kinds of columns from which they are read without guessing, and a word for the values."""
-
 
 _PRICES: Final = CountingTimes(record=300, table=1e6, cell=2e4)
 """The prices of a scan with several tables for a record, a table and a group.

@@ -27,8 +27,7 @@ from typing import Any, TypeVar, final
 import duckdb
 import numpy as np
 
-from fitnoise.engines.dialects import MAX_FINITE_FLOAT, ColumnKind
-from fitnoise.engines.engine_check import known_days, known_values, refuse_unless_coded
+from fitnoise.engines.dialects import MAX_FINITE_FLOAT
 from fitnoise.engines.frames import from_frame
 from fitnoise.engines.paths import FilePath
 from fitnoise.engines.record_files import from_path
@@ -70,6 +69,7 @@ from fitnoise.kernel.counting.failures import UnreadableRecords
 from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, counted_by
 from fitnoise.kernel.counting.tally import Batch, tally
+from fitnoise.kernel.counting.trial import ColumnKind, known_days, known_values, refuse_unless_coded
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.dates import DATE_PATTERN, DateField, DatePart
 from fitnoise.kernel.domain import Domain

@@ -24,9 +24,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
-from fitnoise.engines.dialects import SPARK, ColumnKind, Dialect
+from fitnoise.engines.dialects import SPARK, Dialect
 from fitnoise.engines.sources import Columns, not_counted, quietly
 from fitnoise.errors import DataError
+from fitnoise.kernel.counting.trial import ColumnKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

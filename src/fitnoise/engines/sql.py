@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import final
 
 from fitnoise.engines.databases import Database, DatabaseSession
-from fitnoise.engines.dialects import READABLE_COLUMN_KINDS, ColumnKind, coded
+from fitnoise.engines.dialects import coded
 from fitnoise.engines.engine_check import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
 from fitnoise.engines.sources import DATE_COLUMN_TEXT, standing, wrong_condition, wrong_id, wrong_type
 from fitnoise.engines.spark import Spark, SparkTable
@@ -19,6 +19,7 @@ from fitnoise.kernel.codings import Coding, CodingWithMissing, read_as
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting._base import DeclaredCounter, Lost, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.persons import ID_KEY, counted_by
+from fitnoise.kernel.counting.trial import READABLE_COLUMN_KINDS, ColumnKind
 from fitnoise.kernel.dates import DatePart
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound

@@ -24,7 +24,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.engines.dialects import ColumnKind, Dialect, as_integer, coded, interval_sql
+from fitnoise.engines.dialects import Dialect, as_integer, coded, interval_sql
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
     MAX_RANGE_CELLS,
@@ -52,6 +52,7 @@ from fitnoise.kernel.counting.joint_counts import joint_tables, sum_up
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import ID_KEY
 from fitnoise.kernel.counting.tally import Batch, PersonRule, persons_left_out, tally
+from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD, Pattern
 

@@ -1,0 +1,450 @@
+"""The trial of an engine: known records, counted by the engine and compared. Part of the trust kernel.
+
+**Purpose.** The trial admits an engine, since most engines can only run at their users' sites. The engine counts known
+records as it counts all others, and in the same session. Each record has one value of interest and, for all other
+attributes, plain ones that are inside. So each treatment of that value shows, and nothing else hides it.
+
+**Trust.** An engine that passes keeps R1 to R3 (:mod:`fitnoise.kernel.counting`) for the known values. The module knows
+no engine: a function of the engine counts the records, or returns the cells of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, Final, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.codings import (
+    DROPPED,
+    OUTSIDE,
+    REFUSED,
+    Code,
+    Codes,
+    Coding,
+    CodingWithMissing,
+    Cuts,
+    Interval,
+    Range,
+    Steps,
+    cell_of,
+    cells_of,
+    class_coding,
+    classified_by,
+    dropped,
+    read_as,
+    steps_of,
+    uncut,
+    without_cell,
+)
+from fitnoise.kernel.counting._base import Margin, Margins
+from fitnoise.kernel.counting.joint_counts import sum_up
+from fitnoise.kernel.counting.persons import ID_KEY, PersonSelector, person_id
+from fitnoise.kernel.dates import DateField, DatePart
+from fitnoise.kernel.units import NO_PATTERN, Pattern
+
+
+class ColumnKind(StrEnum):
+    """The kind of values in a column, by the schema."""
+
+    INTEGER = "whole"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    TEXT = "text"
+    FIXED = "fixed"
+    TRUTH = "truth"
+    ANY = "any"
+    DATE = "date"
+    STAMP = "date and time"
+    DERIVED = "read off a date"
+
+
+_NUMBERS = frozenset({ColumnKind.INTEGER, ColumnKind.DOUBLE, ColumnKind.DECIMAL, ColumnKind.ANY})
+
+READABLE_COLUMN_KINDS: Final[Mapping[type[Code], tuple[frozenset[ColumnKind], str]]] = MappingProxyType(
+    {
+        str: (frozenset({ColumnKind.TEXT, ColumnKind.FIXED, ColumnKind.INTEGER, ColumnKind.ANY}), "texts"),
+        int: (_NUMBERS, "numbers"),
+        bool: (frozenset({ColumnKind.TRUTH, ColumnKind.ANY}), "true/false"),
+    }
+)
+"""For each type of codes, the kinds of columns from which they are read without guessing, and a word for the values."""
+
+
+_TEXTS: Final = (
+    "a", "", "A", "a ", " a", "á", "Á", "a\u0301", "ß", "ss", "ſ", "1", "01", "1.0", "'", "''", '"', "\\", "\\'",
+    "\\x61", "%", "%s", "_", "{c}", ":a", "?", "--", "NULL", "null", "\t", "a\t", "a\n", "a\u00a0", "\u200b", "\uff41",
+    "\U0001f600", "\u0130", "\u0131", "i", "I",
+)  # fmt: skip
+"""Texts that an engine may take for each other, or for a part of its own language."""
+
+CODINGS: Final[Mapping[str, Coding]] = {
+    "texts": Codes(
+        ("a", "A", "a ", " a", "á", "a\u0301", "ß", "1", "'", '"', "\\", "%s", "NULL", "\t", "\U0001f600", "\u0131")
+    ),
+    "words": Codes(("a", "A", "á", "ss")),
+    "codes of digits": Codes(("1", "-3", "01", "0", "9007199254740993")),
+    "codes": Codes((1, -3, 0, 17, 2**53 - 1)),
+    "range": Range(-1, 3),
+    "clipped": Range(0, 5, clip=True),
+    "small, clipped": Range(-(2**53) + 1, -(2**53) + 2, clip=True),
+    "bins": Cuts((-10.5, 0.0, 0.1, 2.5, 1000.0)),
+    "far bins": Cuts((-1.7976931348623157e308, -1e300, 2.0**63, 1.8e19, 1.7976931348623157e308)),
+    "truth": Codes((True, False)),
+    "between": Interval(-0.5, 2.5),
+    "whole numbers between": Interval(0.0, 17.0),
+    "from": Interval(0.1),
+    "below": Interval(high=2.0**53 + 2),
+    "codes of few cells": Codes((5, 1, -3, 0), shared=(0, 1, 1, 0)),
+}
+"""The codings that are tried in every session."""
+
+MISSING_CODINGS: Final[Mapping[str, Coding]] = {
+    "words, and absent ones": CodingWithMissing(Codes(("a", "A", "á", "ss")), (("'",), ("01", "-3")), absent=4),
+    "words, and others": CodingWithMissing(Codes(("a", "1", "")), ((),), outside=3),
+    "codes, and absent ones": CodingWithMissing(Codes((1, 0)), ((-3, 17),), absent=2),
+    "codes, and others": CodingWithMissing(Codes((1, -3)), ((),), outside=2),
+    "range, and absent ones": CodingWithMissing(Range(0, 5, clip=True), ((-3,), (17, -1)), absent=6),
+    "range, and others": CodingWithMissing(Range(0, 5), ((), (-1,)), absent=6, outside=7),
+    "bins, and absent ones": CodingWithMissing(Cuts((0.0, 2.5)), ((1000,),), absent=3),
+    "truth, and absent ones": CodingWithMissing(Codes((True, False)), ((),), absent=2),
+    "only yes, and others": CodingWithMissing(Codes((True,)), ((),), outside=1),
+    "words, an empty one missing": CodingWithMissing(Codes(("a", "A")), (("", "á"),), absent=DROPPED, outside=REFUSED),
+    "range, absent ones refused": CodingWithMissing(Range(0, 5), ((17,),), absent=REFUSED, outside=DROPPED),
+    "bins, absent ones dropped": CodingWithMissing(Cuts((0.0, 2.5)), ((1000,),), absent=DROPPED),
+    "truth, others dropped": CodingWithMissing(Codes((True,)), ((),), absent=1, outside=DROPPED),
+}
+"""The codings that are tried where the domain has missing-value categories."""
+
+AMOUNTS: Final[Mapping[str, Coding]] = {
+    "amount": Steps(Fraction(-3, 2), Fraction(6), Fraction(1, 2)),
+    "amount in hundredths": Steps(Fraction(0), Fraction(10), Fraction(1, 100)),
+    "large amount": Steps(Fraction(-(2**40)), Fraction(2**40), Fraction(2**30)),
+    "amount, and others": CodingWithMissing(
+        Steps(Fraction(0), Fraction(5), Fraction(5, 2), (-11.0, 99.0)), ((-3,), ()), absent=3, outside=4
+    ),
+    "class": Range(0, 3),
+    "amount by class": Steps(
+        Fraction(-2),
+        Fraction(8),
+        Fraction(1),
+        attribute="class",
+        classes=tuple(Steps(-2 * s, 8 * s, s) for s in map(Fraction, ("0.5", "100", "0.5", "0.01"))),
+    ),
+}
+"""The codings that are tried where the domain has amounts."""
+
+HELD: Final[Mapping[ColumnKind, tuple[Any, ...]]] = {
+    ColumnKind.INTEGER: (
+        1, 0, -1, -2, -3, 2, 3, 4, 5, 6, 17, 99, -10, -11, 1000, 2**31, -(2**31), 2**53 - 3, 2**53 - 2, 2**53 - 1,
+        2**53, 2**53 + 1, 2**53 + 2, -(2**53) + 2, -(2**53) + 1, -(2**53), -(2**53) - 1, 2**62, 2**63 - 1,
+        # Below 2⁶³ every 1,024th integer is a double: 2⁶³ − 512 rounds up to 2⁶³, and 2⁶³ − 513 down.
+        2**63 - 512, 2**63 - 513, -(2**63) + 1,
+    ),
+    ColumnKind.DOUBLE: (
+        1.0, 0.0, -0.0, 0.5, -0.5, 1.5, 2.0, 2.5, 2.4999999999999996, 3.0, 3.5, 4.0, -1.0, -1.5, -3.0, 5.0, 5.5, 17.0,
+        -10.5, -10.6, 0.1, 0.09999999999999999, 1000.0, 999.9999999999999, 2.0**53, 2.0**53 - 1, 2.0**53 - 2,
+        -(2.0**53) + 1, -(2.0**53), 2.0**63, 1.8e19, 1e100, -1e100, -1e300, 1e300,
+    ),
+    ColumnKind.DECIMAL: tuple(
+        Decimal(n).scaleb(-7)
+        for n in (10**7, 0, 5 * 10**6, -5 * 10**6, 15 * 10**6, 25 * 10**6, 24999999, 3 * 10**7, 30001000, -(10**7),
+                  -15 * 10**6, -3 * 10**7, 5 * 10**7, 55 * 10**6, 17 * 10**7, -105 * 10**6, -106 * 10**6, 10**6, 999999,
+                  10**10)
+    ),
+    ColumnKind.TEXT: _TEXTS,
+    ColumnKind.FIXED: tuple(x for x in _TEXTS if not x.endswith(" ")),
+    ColumnKind.TRUTH: (True, False),
+}  # fmt: skip
+"""Values of every kind of column, the first of which is plain: it is inside wherever that is possible."""
+
+
+_DAYS: Final = (
+    "2000-02-28", "2000-02-29", "2000-03-01", "1900-02-28", "1900-03-01", "2023-12-31", "2024-01-01", "2024-01-02",
+    "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-06", "2024-01-07", "2024-02-29", "2024-04-30", "2024-05-01",
+    "2024-06-30", "2024-07-01", "2024-08-31", "2024-09-30", "2024-10-01", "2024-11-30", "2024-12-31", "1970-01-01",
+    "1969-12-31", "1583-01-01", "2100-02-28", "2100-03-01", "9999-12-31",
+)  # fmt: skip
+"""Days of every month and of the week, at the ends of years and of Februaries."""
+
+LAST_NUMBER: Final = 9999
+"""The largest number that is read off a date, except for the day itself."""
+
+FIRST_DAY: Final = 20231230
+"""The least number of the tried range where the day itself is read, 2023-12-30."""
+
+_COUNTED: Final = 3
+"""The largest number of counted records of each person of the trial, who has twice `_KINDS` records."""
+
+_KINDS: Final = 6
+"""The number of different records of each person."""
+
+_ADDED: Final = CodingWithMissing(Steps(Fraction(-2), Fraction(30), Fraction(1, 2)), ((-3,),))
+"""The coding of the amounts that are added up."""
+
+_PAIRS: Final = ((0.25, 0.25), (-3.0, -3.0), (1e300, -1e300), (20.0, 25.5), (-7.5, 4.0), (5.0, -3.0))
+"""Pairs of amounts of records that agree in everything else.
+
+In this order: two rounded one by one, two missing-value codes, two far outside the range, sums above and below the
+range. In the last, one value is a missing-value code.
+"""
+
+_IDS: Final[Mapping[ColumnKind, tuple[Any, ...]]] = {
+    ColumnKind.TEXT: (
+        "p7",
+        "P7",
+        "p7 ",
+        "",
+        " ",
+        "7",
+        "07",
+        *_TEXTS,
+        *("long " * 204 + x for x in ("", "x", "X", "x ", "long ")),
+    ),
+    ColumnKind.FIXED: ("p7", "P7", "7", "07", "", *HELD[ColumnKind.FIXED]),
+    ColumnKind.INTEGER: (7, 70, *HELD[ColumnKind.INTEGER]),
+}
+"""The ids, by the kind of the column that holds them."""
+
+
+def known_values(kind: ColumnKind) -> tuple[Any, ...]:
+    """Return values of a kind of column, the first of which is plain."""
+    return HELD[kind]
+
+
+def known_days(read: DateField, first_day: str = "0001-01-01", last_day: str = "9999-12-31") -> list[str]:
+    """Return days of every month and of the week, at the ends of years and of Februaries, as texts such as 2024-02-29.
+
+    All are from `first_day` to `last_day`, both included. The day of an age is among them.
+    """
+    birthdays = () if read.on is None else (read.on.isoformat(),)
+    return [day for day in dict.fromkeys((*_DAYS, *birthdays)) if first_day <= day <= last_day]
+
+
+def refuse_unless_coded(
+    cells: Callable[[Coding], Sequence[int]], what: str, kind: type[Code], values: Sequence[Any], read: DateField | None
+) -> None:
+    """Raise DataError if an engine codes known values of a column otherwise than is declared (`codings`).
+
+    Args:
+        cells: The function that returns the engine's cells of these values, by a coding.
+        what: The description of the engine, for the message.
+        kind: The type as which the column is read.
+        values: The content of the column, or the parts read off its dates.
+        read: The part read off dates; `None` for values.
+    """
+    low = FIRST_DAY if read is not None and read.part is DatePart.DAY else 0
+    all_codings = (*CODINGS.values(), *MISSING_CODINGS.values(), *AMOUNTS.values())
+    codings = all_codings if read is None else (Range(low, low + LAST_NUMBER), Interval(low + 1.0, low + 2024.0))
+    for coding in codings:
+        # One column is tried alone, so the class of an amount is not at hand.
+        is_tried = read_as(coding) is kind and classified_by(coding) is None
+        if is_tried and list(cells(coding)) != [cell_of(coding, x) for x in values]:
+            raise DataError(
+                "engine-codes-differently",
+                f"A trial shows that {what} does not read known values as declared, such as the last nanosecond of a "
+                "day.",
+                "Your values may be read wrongly, too.",
+                "Install the version that fitnoise requires.",
+                "Nothing was counted and nothing was charged.",
+            )
+
+
+@final
+@dataclass(frozen=True)
+class TrialColumn:
+    """A column of the trial: the coding by which it is read, and the kind of its values."""
+
+    coding: Coding
+    kind: ColumnKind
+
+
+class CountKnown(Protocol):
+    """A function of an engine that counts the known records of a trial."""
+
+    def __call__(self, columns: Collection[str], margins: Sequence[Margin], *, drop: bool) -> tuple[Margins, Any]:
+        """Return the counts over margins of some columns, and for each column the number of records outside.
+
+        drop: True to leave records out that are outside in one of the columns.
+        """
+
+
+def trial_columns(kinds: Collection[ColumnKind], codings: Mapping[str, Coding]) -> dict[str, TrialColumn]:
+    """Return a column, by a name of its own, for each kind of column and each coding that can be read from it.
+
+    Codings for which the plain value of the kind is outside are left out.
+    """
+    return {
+        f"{name} of {kind}": TrialColumn(_of_kind(coding, kind), kind)
+        for kind in kinds
+        for name, coding in codings.items()
+        if kind in READABLE_COLUMN_KINDS[read_as(coding)][0] and class_coding(coding, 0).cell(HELD[kind][0]) is not None
+    }
+
+
+def _of_kind(coding: Coding, kind: ColumnKind) -> Coding:
+    """Return the coding; an amount with a range by another field gets that field in the same kind of column."""
+    return (
+        replace(coding, attribute=f"{coding.attribute} of {kind}")
+        if isinstance(coding, Steps) and coding.attribute
+        else coding
+    )
+
+
+def counts_known_records(
+    count: CountKnown,
+    columns: Mapping[str, TrialColumn],
+    values: Sequence[Mapping[ColumnKind, Any]],
+    *,
+    drop: bool,
+) -> bool:
+    """Return True if an engine counts known records in their declared cells.
+
+    Args:
+        count: The function that counts them. There is a record for each column and each of the `values`: in the
+            column it has this value, and plain values in all others.
+        columns: The columns of the records.
+        values: The values, one for each kind of column.
+        drop: True if records outside the domain will be dropped, and not reported.
+    """
+    cells = _cells(columns, values)
+    # Records that a column refuses are left out of its tables alone, and reported: the second count below tries this.
+    counted = {a: c for a, c in columns.items() if REFUSED not in without_cell(c.coding)}
+    margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
+    counts, _ = count(counted, margins, drop=True)
+    # With `drop`, all margins are of the records that are inside in all of these columns.
+    inside = np.all([cells[a] >= 0 for a in counted], axis=0)
+    right = True
+    for m in margins:
+        expected = np.zeros([cells_of(columns[a].coding) for a in m], dtype=np.int64)
+        codes, steps = [cells[a][inside] for a in m], [steps_of(columns[a].coding) for a in m]
+        if any(steps):
+            sum_up(expected, codes, steps, np.ones(inside.sum(), dtype=np.int64))
+        else:
+            np.add.at(expected, tuple(codes), 1 if m else inside.sum())
+        right &= np.array_equal(counts[m], expected)
+    reports = any(without_cell(c.coding) - dropped(c.coding, drop=drop) for c in columns.values())
+    if right and reports:
+        _, outside = count(columns, [(a,) for a in columns], drop=drop)
+        is_kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
+        right = outside == {a: int((c[is_kept] < 0).sum()) for a, c in cells.items()}
+    return bool(right)
+
+
+def _cells(
+    columns: Mapping[str, TrialColumn], values: Sequence[Mapping[ColumnKind, Any]]
+) -> dict[str, NDArray[np.int64]]:
+    """Return the cells of the known records, by column: OUTSIDE, DROPPED or REFUSED for a value without a cell.
+
+    Each array has the shape (columns · values,), the records of the first column first.
+    """
+    cells: dict[str, NDArray[np.int64]] = {}
+    for i, (a, c) in enumerate(columns.items()):
+        classifier = classified_by(c.coding)
+        held = [HELD[c.kind][0]]
+        if classifier is None:
+            out = np.full((len(columns), len(values)), c.coding.cell(*held))
+            out[i] = [cell_of(c.coding, v[c.kind]) for v in values]
+        else:  # the plain value in every class, and all values in the plain one
+            kinds = cells[classifier].reshape(len(columns), len(values))
+            out = np.array([[cell_of(class_coding(c.coding, int(x)), *held) for x in row] for row in kinds])
+            out[i] = [cell_of(class_coding(c.coding, int(x)), v[c.kind]) for x, v in zip(kinds[i], values, strict=True)]
+        cells[a] = out.ravel()
+    return cells
+
+
+@final
+@dataclass(frozen=True)
+class PersonTrial:
+    """Known records of made-up persons, and the counts of the declared ones (see `persons`).
+
+    kind: The kind of the column of ids.
+    pattern: The pattern to which the counted records of one person keep; the trial uses sample rules of the same kinds.
+    shares: True if all records are counted in shares; persons of the trial have different numbers of records then.
+    merge: True if amounts of records that agree in everything else are added up.
+    """
+
+    kind: ColumnKind
+    pattern: Pattern = NO_PATTERN
+    shares: bool = False
+    merge: bool = False
+
+    @cached_property
+    def columns(self) -> dict[str, TrialColumn]:
+        """The columns of the records, without the id."""
+        columns = {
+            "x": TrialColumn(Range(0, _KINDS - 1), ColumnKind.INTEGER),
+            "y": TrialColumn(CODINGS["words"], ColumnKind.TEXT),
+        }
+        return columns | ({"z": TrialColumn(_ADDED, ColumnKind.DOUBLE)} if self.merge else {})
+
+    @property
+    def limit(self) -> int | None:
+        """The largest number of counted records of a person; `None` for shares of all."""
+        return None if self.shares else _COUNTED
+
+    @cached_property
+    def tried(self) -> Pattern:
+        """Sample rules of the kinds that the real pattern has: its attributes do not exist in the trial."""
+        return Pattern(
+            ("x",) if self.pattern.once_per else (),
+            (("y", 2),) if self.pattern.per_value else (),
+            (("x", 2),) if self.pattern.separation else (),
+            ("y",) if self.pattern.fixed else (),
+        )
+
+    @cached_property
+    def records(self) -> list[tuple[int, str, float]]:
+        """The records of a person with all of them: values of x, y and z."""
+        texts = ("a", "A")
+        return [(x, texts[x % 2], pair[i]) for i in range(2) for x, pair in enumerate(_PAIRS)]
+
+    @cached_property
+    def persons(self) -> list[tuple[Any, int]]:
+        """The ids, the last of which is missing (`None`), each with the number of its records, the first ones."""
+        ids = dict.fromkeys((*_IDS[self.kind], None))
+        # A share depends on the number of records of a person, so persons have different numbers of records.
+        many = len(self.records)
+        return [(x, 1 + i % many if self.shares else many) for i, x in enumerate(ids)]
+
+    def margins(self, *, drop: bool) -> list[Margin]:
+        """Return the margins to count; those that report records outside only if these are not dropped."""
+        margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (ID_KEY,)])]
+        return [*margins, *([("x", "z", ID_KEY)] if self.merge else [])]
+
+    def is_right(self, counts: Margins, outside: Mapping[str, int], left_out: int | None, *, drop: bool) -> bool:
+        """Return True if an engine counts the declared records of known persons.
+
+        Args:
+            counts: The counts of the engine, over the margins.
+            outside: For each column, and for the id, the number of records outside.
+            left_out: The number of persons with records left out; `None` if not requested.
+            drop: True if records outside the domain are dropped, and not reported.
+        """
+        names = list(self.columns)
+        persons = PersonSelector(self.limit, names, self.tried, {"z": _ADDED} if self.merge else {})
+        cells = [(x, x % 2, *((cell_of(uncut(_ADDED), z),) if self.merge else ())) for x, _, z in self.records]
+        held = [(person_id(x), n) for x, n in self.persons]
+        for name, n in held:
+            if name is not None:
+                persons.add([name.encode()] * n, cells[:n])
+        taken = [x for batch in persons.iter_counted() for x in batch]
+        right = left_out is None or left_out == persons.left_out()
+        for m in (m for m in self.margins(drop=drop) if m != (ID_KEY,)):
+            used = [a for a in m if a != ID_KEY]  # of ids there is one cell
+            axes, steps = [names.index(a) for a in used], [steps_of(self.columns[a].coding) for a in used]
+            expected, codes = np.zeros_like(counts[m]), np.array([c for c, _ in taken])
+            table = expected.reshape(expected.shape[: len(axes)])
+            sum_up(table, [codes[:, i] for i in axes], steps, np.array([n for _, n in taken]))
+            right = right and np.array_equal(counts[m], expected)
+        missing = sum(n for name, n in held if name is None)
+        return right and (drop or outside == {**dict.fromkeys(names, 0), ID_KEY: missing})
