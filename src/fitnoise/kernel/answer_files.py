@@ -129,7 +129,9 @@ def _numbers(values: list[int]) -> Exact:
 
 @final
 class Room:
-    """A place for answers, held by this process from before the charge until they are stored.
+    """A place for answers, locked by this process from before the charge until they are stored.
+
+    It takes no space on the disk until :meth:`make` is called.
 
     Args:
         folder: The folder of the answers.
@@ -232,13 +234,16 @@ class AnswerFolder:
 
     @contextlib.contextmanager
     def room(self, salt: str) -> Iterator[Room | None]:
-        """Hold a place for the answers to a charge inside a `with` statement; it is `None` for a ledger in memory.
+        """Lock a place for the answers to a charge during a `with` statement; yield `None` for a ledger in memory.
+
+        Only :meth:`Room.make` takes space on the disk.
 
         Args:
             salt: The salt of the charge.
 
         Raises:
-            LedgerError: See :class:`Room`.
+            LedgerError: Another process works on the charge, or nothing can be written in the folder, or the folder
+                cannot be made.
         """
         if self._folder is None:
             yield None

@@ -1,7 +1,7 @@
 """Free queries: further answers that do not raise the joint cost of earlier releases on the same records.
 
-The joint cost of releases is the largest value of their summed profiles over the joint cells. A cell whose records cost
-less has slack, which other cells determine and no release uses. A further release whose profile is at most the slack in
+The joint cost of releases is the largest value of their summed profiles over the joint cells. The slack of a cell is
+the joint cost minus the cell's own sum: no release uses it. A further release whose profile is at most the slack in
 every cell leaves the joint cost as it is. The most accurate such release is a plan with the slack as cell budgets.
 
 Source: fit-for-use (Xiao et al. 2021), section 5.3; the composition of profiles cell by cell is from this project.

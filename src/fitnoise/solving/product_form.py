@@ -135,13 +135,13 @@ class ProductTableFamily:
 class ProductProblem:
     """Tables by axis: kinds of attributes, and families of tables.
 
-    kinds: The kinds of all axes of two values or more.
-    kind: The number of each axis's kind, −1 for axes of one value.
+    kinds: The kinds of all axes of two values or more that a table shows.
+    kind: For each axis, the index of its kind in `kinds`; −1 for an axis of one value, or shown by no table.
     families: The families of the tables.
     tables: The number of tables.
-    operators: The operators of the views, by number.
-    looser: For targets that vary along an attribute, the target variance of each row as a multiple of the tightest,
-        (m,); 1 elsewhere. Views in kinds and all variances are relative to it.
+    operators: The operator of each view, by number of the view; None for the values themselves.
+    looser: For each view, by number, the target variances of its m rows as multiples of the tightest, (m,). It is 1,
+        (1,), if targets do not vary along the view. Views in kinds and all variances are relative to it.
     shares: θ of every table, of mass 1, if the target is the sum of variances over targets, (tables,). Each row of a
         table then has an equal part of the table's share. None gives every row its own target.
     replaced: True if records are replaced, so that their number is public and costs nothing.

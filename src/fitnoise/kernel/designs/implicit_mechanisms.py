@@ -104,8 +104,9 @@ class ImplicitMechanism:
         weights: Z, int64, of the shape of the box, read-only. Its unit does not matter.
 
     Raises:
-        PlanError: The results are not a box, or too many. α or the weights are invalid. Drawing would take more than
-            TRIES_LIMIT tries. Or **the ratio of two neighbouring rows is not proven to be at most e^ε**.
+        PlanError: The results are not a box, or too many. α or the weights are invalid. The average number of tries of
+            a draw exceeds TRIES_LIMIT for some result. Or **the ratio of two neighbouring rows is not proven to be at
+            most e^ε**.
         WorkloadError: ε is not a number in its range.
 
     **Guarantees**

@@ -302,11 +302,12 @@ class PureStrategy(LinearDesign):
         return attribute_names(self.structure, np.array([margin.attributes], dtype=np.intp), part.inner)
 
     def loss(self, adjacency: Adjacency) -> Loss:
-        """Return pure ε and the ρ that follows number by number: Σ_k (s_k/t)²/2 where number k moves by s_k.
+        """Return pure ε, and ρ as a sum over the numbers: Σ_k (s_k/t)²/2, where one unit changes number k by s_k.
 
         Number k alone is |s_k|/t-differentially private, hence (s_k/t)²/2-zCDP, and the costs of independent draws add.
-        Where neighbours add or remove a record, the loss states ρ by cell. For a unit of up to g records, ‖s‖₂ ≤ g
-        max_o ‖A_·,o‖₂.
+        Let the unit have up to g records. If neighbours add or remove records, the loss states ρ by cell o, for a unit
+        with g records in this cell: ‖s‖₂ = g ‖A_·,o‖₂. Otherwise it states one ρ, with ‖s‖₂² ≤ g² times the largest
+        `step_squared`.
         """
         epsilon, factor = self.unit_epsilon(adjacency), adjacency.records**2 * self.rate**2 / 2
         if adjacency.by_cell:

@@ -637,8 +637,8 @@ class FiniteQuery:
             counts: The counts of each margin; for `left_out` only the number of units.
 
         Raises:
-            DataError: There are more records than `people` or, where their number is public, another number. The
-                message does not give their number.
+            DataError: There are more records than `people` or, where their number is public, another number. Records
+                that do not meet the condition are among them. The message does not give their number.
         """
         if self.question is QuestionKind.LEFT_OUT:
             # Clamping changes the answer by at most as much as the data do, so one unit still moves it by 1.
@@ -657,15 +657,18 @@ class FiniteQuery:
         return next(v for c, v in zip(below, values, strict=True) if c >= rank)
 
     def records(self, domain: Domain, adjacency: Adjacency, counts: Sequence[NDArray[Any]]) -> list[int]:
-        """Return the number of records with each value of the attribute, in order, from exact counts of `margins`.
+        """Return the number of records with each value of the question's attribute, in the order of the values.
+
+        Only records that meet the condition of the question count.
 
         Args:
             domain: The domain of the records.
             adjacency: The neighbour relation and its protected unit.
-            counts: The counts of each margin.
+            counts: The exact counts of each margin of `margins`, of all records.
 
         Raises:
-            DataError: The number of records does not fit `people`, as in :meth:`answer`.
+            DataError: There are more records than `people` or, where their number is public, another number. Records
+                that do not meet the condition are among them.
         """
         return self._by_value(domain, self._counted(domain, adjacency, counts)[0])
 
@@ -692,7 +695,7 @@ class FiniteQuery:
         return [self._matching_counts(domain, margin, x, condition) for margin, x, condition in by_condition]
 
     def _by_value(self, domain: Domain, counted: NDArray[np.int64]) -> list[int]:
-        """Return the count of each value of the attribute of the question, in order: summed over all others."""
+        """Return the sum of these counts for each value of the question's attribute, in the order of the values."""
         axis = self.margins(domain)[0].index(self._queried_attributes)
         return [int(c) for c in counted.sum(axis=tuple(i for i in range(counted.ndim) if i != axis))]
 

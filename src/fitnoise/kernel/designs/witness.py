@@ -417,13 +417,13 @@ class _ClosedSets:
             yield _Opened(sets, costs[i : i + step], gains, self.places[j] + 1, used), k - 1
 
     def _max_gain(self, gains: Exact, partner_sums: Exact, begin: Indices, k: int) -> Exact:
-        """Return a bound on what k records in later places add to each of S sets, (S,).
+        """Return an upper bound on the total that up to k records in later places add to the cost of each set, (S,).
 
         Args:
             gains: a_j of each node for each set, (S, N).
             partner_sums: s_p of each place for each set, (S, places).
             begin: The first later place of each set, (S,).
-            k: The number of further records, at least 1.
+            k: The largest number of further records, at least 1.
         """
         best = np.maximum.reduceat(gains, self.starts, axis=1) + partner_sums
         best = np.where(self.later[begin], np.maximum(best, 0), 0)

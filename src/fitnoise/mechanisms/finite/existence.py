@@ -108,8 +108,8 @@ class Decision:
     Attributes:
         verdict: Yes, no or undecided.
         result: For no, the label of a result whose weight is proven negative. The weight is that of the only solution
-            that is equal for results of one cell. None if the system has no solution or many, so that no result can be
-            named.
+            that is equal for results of one cell. None for yes and undecided, and without such a proof.
+            No result is proven if the system has no solution or many, or the radius of a product is too large.
         weights: The solution in floating point, (n,), read-only; None if there is no solution to show. With the verdict
             no it does not give a mechanism.
         radius: The proven largest distance of a weight from the exact one; ∞ without proof. For yes, exact weights are

@@ -194,7 +194,8 @@ def tail(
     **Guarantees**
         * The bound is never below the true probability, and at most 1. For a row of one noise it is exact, up to
           rounding.
-        * It is P(|X_L| > m − δ)/(1 − ρ) up to a part of about 5·10⁻⁵; the module head defines δ and ρ.
+        * For other rows, the bound is P(|X_L| > m − δ)/(1 − ρ) with a relative excess of about 5·10⁻⁵ at most, or 1 if
+          that is less. The module head defines X_L, δ and ρ.
     """
     a, n, t = _inputs(coefficients, scale, multiplicities)
     limits = _rowwise(m, len(a), "m")
