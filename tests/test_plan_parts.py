@@ -133,6 +133,12 @@ def test_a_cap_is_for_all_parts(plan):
         (lambda: tables(fn.table("b", margin=1), further_tables=(tables(fn.table("b", margin=2)),)), "spec.name-twice"),
         (
             lambda: tables(
+                fn.table("b", margin=1, name="a b"), further_tables=(tables(fn.table("b", margin=2, name="A_b")),)
+            ),
+            "spec.file-name-twice",
+        ),
+        (
+            lambda: tables(
                 fn.table("b", margin=1), further_tables=(tables(fn.table("a", margin=2), questions=(MEDIAN,)),)
             ),
             "spec.part-with-shared-settings",

@@ -714,8 +714,9 @@ class Publication:
                 "No plan was made.",
                 place="tables",
             )
-        # Readers ask for a table by its name alone, without its part.
-        taken = set(self.workload.tables.names)
+        if not self.further_tables:
+            return
+        taken = dict(zip(self.workload.tables.slugs(), self.workload.tables.names, strict=True))
         for other in self.further_tables:
             if (other.workload.domain, other.unit, other.source) != (self.workload.domain, self.unit, self.source):
                 raise SpecError(
@@ -745,13 +746,21 @@ class Publication:
                     "No plan was made.",
                     place="further_tables",
                 )
-            twice = sorted(taken & set(other.workload.tables.names))
-            if twice:
-                raise _name_twice(twice[0])
-            taken |= set(other.workload.tables.names)
-        if self.further_tables and (
-            self.must_be_free or Privacy.AUTO in {p.privacy for p in (self, *self.further_tables)}
-        ):
+            # All parts write their tables into one folder, so the second of two equal files would replace the first.
+            files = dict(zip(other.workload.tables.slugs(), other.workload.tables.names, strict=True))
+            for file in sorted(taken.keys() & files):
+                if taken[file] == files[file]:
+                    raise _name_twice(files[file])
+                raise SpecError(
+                    "file-name-twice",
+                    f"The tables {taken[file]!r} and {files[file]!r} would be written to the same file {file!r}.",
+                    "",
+                    "Give one of them another name.",
+                    "No plan was made.",
+                    place="further_tables",
+                )
+            taken |= files
+        if self.must_be_free or Privacy.AUTO in {p.privacy for p in (self, *self.further_tables)}:
             raise SpecError(
                 "parts-free-or-auto",
                 "The publication has further tables, and has must_be_free or privacy = 'auto'.",
