@@ -177,7 +177,10 @@ TEXTS = {
     ),
     "workload.attribute-twice": (
         lambda _folder: fn.table("sex", "sex", margin=5),
-        "The attribute 'sex' appears twice in one table. Name each attribute once, or publish two tables. Nothing was planned.",
+        (
+            "The attribute 'sex' appears twice in one table. Name each attribute once, or publish two tables. "
+            "Nothing was planned."
+        ),
     ),
     "spec.max-records-per-unit-invalid": (
         lambda _folder: fn.PrivacyUnit("person", max_records=0),
