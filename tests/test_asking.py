@@ -308,6 +308,9 @@ def test_areas_from_a_file(tmp_path):
     assert areas == {"north": [("county", "A0"), ("county", "A")]}
     with refused("release.unknown-place-of-area"):
         release_for().count(area=areas)
+    # an attribute that is no level has no places
+    file.write_text("district,job\nnorth,A\n")
+    assert read_areas(file, PEOPLE) == {"north": ["A"]}
     numbers = fn.Domain(a=fn.Hierarchy(["u", "v"], [(7, "7"), (7, "x")]))
     file.write_text("a,v\nnorth,7\n")
     assert read_areas(file, numbers) == {"north": [("v", "7")]}

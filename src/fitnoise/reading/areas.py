@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.domain import Domain, Hierarchy, read_rows
+from fitnoise.kernel.domain import Domain, Hierarchy, HierarchyLevel, read_rows
 from fitnoise.reading.refusals import UNESTIMATED
 
 AREA = "area"
@@ -218,7 +218,7 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
                 UNESTIMATED,
                 place=path.name,
             )
-    level = header[1] if header[1] in domain and not isinstance(domain[header[1]], Hierarchy) else None
+    level = header[1] if header[1] in domain and isinstance(domain[header[1]], HierarchyLevel) else None
     out: dict[str, list[Any]] = {}
     for row in ([value for value in x.values() if value is not None] for x in rows):
         # the CSV reader gives None for a field that is missing, and a list of all fields that are too many
