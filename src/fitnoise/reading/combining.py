@@ -90,7 +90,7 @@ class SectorInformation:
     """The information in one release about a sector: t = L θ + noise of covariance V.
 
     source: The answers of one part of the release.
-    rows: For each entry of t, the index of its table in the union, and the index of its structured row there.
+    rows: For each entry of t a pair: the index of its table in the union, and that of its structured row there.
     adjoint_answers: V⁻¹ L, (rows, k), for k unknowns θ at each combination of the sector's values.
     """
 
@@ -106,7 +106,7 @@ class TableUnion:
 
     workload: The union: all their tables, those of equal statistics once.
     decomposition: The sectors of the union.
-    where: For each source and table of the union that it has, the table's index in the source.
+    where: For each pair of a source and a table of the union that the source has, the table's index in the source.
     """
 
     workload: Workload
@@ -343,6 +343,8 @@ def _information(
     union: TableUnion, source: AnswerSource, sector: Sequence[int], lifts: _Lifts
 ) -> tuple[SectorInformation, Floats]:
     """Return the information of a source about a sector, and L, (rows, k).
+
+    lifts: The tables of the source that reach the sector, by index in the union, each with its own L, (rows, k).
 
     Raises:
         ReleaseError: There are more than MAX_COMBINED_ROWS independent rows.
@@ -635,7 +637,7 @@ class Combination(DerivedTables, QuestionMixin):
         return csv_text(self[name])
 
     def frames(self, name: str) -> dict[str, Callable[[], pd.DataFrame]]:
-        """Return the files of a table: for each file name a function that makes its frame.
+        """Return the files of a table: for the name of each CSV file a function that makes its frame.
 
         A table of means has a second file, with the counts of :meth:`counts_at_ends`.
 

@@ -203,7 +203,8 @@ def _template(part: Table | Family) -> Table:
 def _so_far(plan: Plan) -> dict[str, Any]:
     """Return a series' attribute, its last drawn period, the number of drawn periods, and that of all periods.
 
-    The result is empty if the plan is not of the first periods of a series.
+    They have keys of their own in an entry `series`. The result is empty if the plan is not of the first periods of a
+    series.
     """
     if plan.full_series is None:
         return {}
@@ -394,11 +395,11 @@ def describe_pattern(unit: PrivacyUnit) -> Iterator[Message]:
 def between_draws(unit: PrivacyUnit) -> Message:
     """Return the assumption about the records of a unit between two draws of a series.
 
-    Each period is drawn from frozen counts of earlier periods (:mod:`fitnoise.kernel.series`). All draws together have
-    the price of the records that were counted in them. A record that moves to another period between two draws is
-    counted twice. A record that moves to another cell of an attribute breaks the pattern of its unit. Both hazards
-    exist for every unit, also for a single record. With an id each period enforces the bound on its own records, and
-    earlier periods do not change that. An id must then stand for one unit in all periods.
+    Each period is drawn from frozen counts of earlier periods (:mod:`fitnoise.kernel.series`). All draws together cost
+    as much as one release of the records that were counted in them. A record that moves to another period between two
+    draws is counted twice. A record that moves to another cell of an attribute breaks the pattern of its unit. Both
+    hazards exist for every unit, also for a single record. With an id each period enforces the bound on its own
+    records, and earlier periods do not change that. An id must then stand for one unit in all periods.
 
     **Guarantees**
         * The message states that the assumption is not checked.

@@ -265,9 +265,9 @@ def _expand_rows(rows: RowLabels, both: RowLabels) -> Indices:
 class Estimates(LabelledNumbers):
     """Unbiased estimates of linear statistics of a release, one or many: counts, and their sums and differences.
 
-    `Release.count` makes them. They can be added, subtracted, and multiplied or divided by numbers; their quotients are
-    `Ratios`. Two sets that are broken down by the same name are matched by its labels, which must be equal in both.
-    Labels of a name of only one of the sets are combined with all labels of the other.
+    `Release.count` makes them. They can be added (those of one release), subtracted, and multiplied or divided by
+    numbers; their quotients are `Ratios`. Two sets that are broken down by the same name are matched by its labels,
+    which must be equal in both. Labels of a name of only one of the sets are combined with all labels of the other.
 
     **Guarantees**
         * `value` is unbiased, and `std_error` is exact for Gaussian noise (at least that of the discrete noise);
@@ -515,7 +515,8 @@ class Estimates(LabelledNumbers):
     def _combine_along(self, axis: str, matrix: Any, start: int, *, counts: bool) -> Estimates:
         """Return combinations along a name: one for each of its labels from the index `start` on.
 
-        The matrix has a row for each combination, and a column for each label.
+        The matrix has a row for each combination, and a column for each label. `counts` is True if no combination can
+        be negative, because it adds up records.
         """
         names = list(self._rows.labels)
         sides: list[Any] = [
@@ -630,10 +631,10 @@ class Estimates(LabelledNumbers):
 class Ratios(RatioExpression):
     """Ratios a/b of two estimates each: shares, rates, growth, means. A quotient of `Estimates` makes them.
 
-    `universe` states their records, if one question does. Ratios can be multiplied or divided by numbers, and numbers
-    can be added or subtracted: 1000 * a / b, a / b - 1. A sum, difference or quotient of two `Ratios` is
-    `ComparedRatios`. With the same b it is `Ratios` again, a quotient only if no number was added. Products, and
-    results of more than two ratios, are `CombinedRatios`.
+    `universe` states the records of means, and of other ratios that leave out missing values or cut values. Ratios can
+    be multiplied or divided by numbers, and numbers can be added or subtracted: 1000 * a / b, a / b - 1. A sum,
+    difference or quotient of two `Ratios` is `ComparedRatios`. With the same b it is `Ratios` again, a quotient only if
+    no number was added. Products, and results of more than two ratios, are `CombinedRatios`.
 
     **Guarantees**
         * the exact ratio, of the records as they were read, is from `low` to `high` with at least the confidence, for
@@ -966,10 +967,10 @@ def _bisected(
 
 
 def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float) -> Estimates:
-    """Return the sum of numbers of tables times coefficients.
+    """Return the sum of some forms, one row each, as `Estimates` of one number.
 
-    parts: The forms to add, the table of each, and the coefficients of its numbers. The sum counts records if each part
-    does and no coefficient is negative.
+    parts: The forms, the table of each, and the coefficients of the form. The sum counts records if each table does and
+    no coefficient is negative.
     """
     total, counts = Forms(1, {}), True
     for form, table, coefficients in parts:

@@ -212,9 +212,11 @@ class _TableSpace:
     def multipliers(self, stated: Mapping[str, Any]) -> Floats:
         """Return the multipliers of all largest tables as one vector, from a document that has them by table.
 
+        A document has the positions of the multipliers above 0 (`at`), and these (`multipliers`).
+
         Raises:
             KeyError: The document lacks a table.
-            ValueError: A position is out of range, a multiplier is not above 0, or their numbers differ.
+            ValueError: A position is out of range, a multiplier is not above 0, or has no position.
         """
         out = np.zeros(len(self._errors))
         for name, view in self.by_table(out).items():
@@ -380,8 +382,8 @@ class IntegerTables(DerivedTables):
           integers: for them the ends are the next integers outside the unbiased interval, from 0 on;
         * `residual` is at most 1e-9: before rounding, the tables are the nearest ones in the metric of the noise;
         * values are biased; `count` and the other questions of a release never use them;
-        * `value` is a rounding by :mod:`fitnoise.solving.nearest_integers`. No other integers that this module
-          considers have a smaller squared distance, as far as the solver (HiGHS) proves it;
+        * `value` is a rounding by :mod:`fitnoise.solving.nearest_integers`. No other integers that are considered there
+          have a smaller squared distance, as far as the solver (HiGHS) proves it;
         * the tables depend on published numbers only. One version of SciPy always gives equal tables, if its search
           ends within the time limit. Another version may choose other integers of equal squared distance.
     """

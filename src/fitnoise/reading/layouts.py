@@ -60,7 +60,7 @@ class Heading:
     """A column of labels.
 
     name: The name of the attribute.
-    view: The view of the attribute; None for the numbers of a matrix's queries.
+    view: The view of the attribute; None for the query numbers of a table of explicit queries.
     ordered: The number of its first labels that are values in an order.
     periods: True if the labels are the periods of a series.
     """
@@ -96,7 +96,7 @@ class TableLayout:
         summed: The attributes that are summed, or the factors of the sum (`Table.terms`); empty for counts of records.
         averaged: The amount whose means are shown; None for other tables.
         counted: For each attribute whose values are changed on reading, how they enter sums and means. A flag follows:
-            True if a range cuts some values, so that sums and means lack the excess.
+            True if a range or ceiling cuts some values, so that sums and means lack the excess.
         signed: True if the true values may be negative, as for changes, and for sums of amounts that may be negative.
     """
 

@@ -41,7 +41,9 @@ MAX_ROWS_TIMES_CELLS = 2**26
 
 @dataclass(frozen=True)
 class AnswerSource:
-    """The noisy answers of one part of a release: those of equal digests are one noise, others are independent.
+    """The noisy answers of one part of a release: those of equal digest and part index are one noise.
+
+    The noise of others is independent, except for those that :func:`refuse_shared_noise` refuses.
 
     digest: The digest of all answers of the release.
     part_index: The index of the part.

@@ -52,7 +52,7 @@ class Quantiles(LabelledNumbers):
         """Make quantiles from counts of all values of an attribute, the last name of their breakdown.
 
         Raises:
-            ReleaseError: q is not strictly between 0 and 1, or there are more values than are cumulated.
+            ReleaseError: q is not strictly between 0 and 1, or there are too many numbers to cumulate.
         """
         if isinstance(q, bool) or not isinstance(q, (int, float, np.floating)) or not 0 < q < 1:
             raise ReleaseError(

@@ -48,9 +48,9 @@ class QuestionMixin(abc.ABC):
     ) -> Estimates:
         """Return the number of records under conditions and by a breakdown: unbiased, with exact standard errors.
 
-        No table is named. Tables with joint noise give equal estimates. If several parts of the release show the
-        attributes, the part with the smallest errors answers. The count sums over attributes that are not named. This
-        sum includes records with missing values.
+        No table is named. Tables of one part of the release give equal estimates. If several parts of the release show
+        the attributes, the part with the smallest errors answers. The count sums over attributes that are not named.
+        This sum includes records with missing values.
 
         Args:
             where: For some attributes, or levels of hierarchies, a value. For an attribute with an order, a range
@@ -68,8 +68,8 @@ class QuestionMixin(abc.ABC):
 
         Raises:
             ReleaseError: An attribute or value is unknown, a name occurs twice, or conditions exclude each other. Or an
-                amount is a condition, no table shows the attributes jointly, or the number is not a combination of
-                published rows.
+                amount is a condition or in `by`, no table shows the attributes jointly, or the number is not a
+                combination of published rows.
 
         **Guarantees**
             The estimates keep the guarantees of :class:`~fitnoise.reading.estimates.Estimates`. For a small database

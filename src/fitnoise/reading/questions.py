@@ -56,7 +56,7 @@ def append_cut(universe: str, cut: Sequence[str]) -> str:
 def whose_ratio(top: ReaderQuestion | None, bottom: ReaderQuestion | None) -> str:
     """Return the records of a ratio in words: of numerator and denominator, or once if they are equal.
 
-    If none are left out and no values are cut, the text is `MIXED_UNIVERSE_TEXT`.
+    If neither states left-out missing values, and no values are cut, the text is `MIXED_UNIVERSE_TEXT`.
     """
     (a, cut), (b, other) = ((MIXED_UNIVERSE_TEXT, ()) if x is None else (x.who, x.cut) for x in (top, bottom))
     if _WITHOUT not in a + b and not cut and not other:
@@ -464,7 +464,7 @@ def _cells(domain: Domain, name: str, values: Any) -> Mask:
 def _showing(workload: Workload, selections: Mapping[str, AxisSelection]) -> Iterator[int]:
     """Yield the indices of tables that show all attributes at the required depth, the smallest first.
 
-    Of the tables of a pattern that do, it is the smallest one alone.
+    Of each pattern of tables (`Family`) it yields only the smallest table that does.
     """
     domain, candidates = workload.domain, list[tuple[float, int]]()
     for start, part in zip(workload.tables.starts.tolist(), workload.tables.parts, strict=False):

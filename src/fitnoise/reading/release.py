@@ -126,9 +126,9 @@ class FiniteAnswer:
             answer, for any true answer. None where results are not numbers, or where `rank_moe` is given.
         hit_rate: The probability that the true answer is published, on average over the question's prior; None where
             `rank_moe` is given.
-        rank_moe: The error of a median or quantile by ranks, in place of `moe` and `hit_rate`. With a probability of
-            `confidence` or more, `value` has at most this number of records too many below it. It also has at most this
-            number too few at or below it.
+        rank_moe: The error of a median or quantile by ranks, in place of `moe` and `hit_rate`. `value` has at most this
+            number of records too many below it, and at most this number too few at or below it. Both hold jointly with
+            a probability of `confidence` or more.
     """
 
     name: str

@@ -85,6 +85,8 @@ def reserved(directory: Path) -> Iterator[None]:
 def _hold_name(path: Path) -> int:
     """Create or open a file and lock it; return its handle once the file certainly has its name.
 
+    Without locks in the file system, the file is not locked.
+
     Raises:
         OSError: Another process holds the file (BlockingIOError), or it cannot be made.
     """
@@ -243,12 +245,12 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
 
     Args:
         directory: The directory.
-        release: True if the directory is for a release. Otherwise a folder with a plan still counts as one.
+        release: True if the sentences call leftovers releases; they always call a folder with a plan so.
         digest: The digest of a ledger entry. Complete releases that it charged are removed, too, because one is in
             place. None removes no complete release.
 
     Returns:
-        Sentences, one for each leftover folder.
+        Sentences, one for each folder that no process holds, removed or not.
 
     **Guarantees**
         * a folder that a living process holds is left as it is;

@@ -1,8 +1,9 @@
 """Shared sums of tables: the groups of values that each column distinguishes, and the sums that two tables both have.
 
 Every number of a table of counts is a sum of *atoms*, the groups of values that its columns distinguish, column by
-column. Two tables share a sum under two conditions. Both columns of an attribute have its groups as unions of their own
-groups. An attribute that only one table shows can be summed over, which is possible if its groups hold all values.
+column. Two tables share a sum under two conditions. Both columns of an attribute have the sum's groups as unions of
+their own groups. An attribute that only one table shows can be summed over, which is possible if its groups hold all
+values.
 """
 
 from __future__ import annotations
@@ -217,7 +218,7 @@ class TableOverlap:
     """The shared sums of some tables of counts.
 
     tables: The columns of each table.
-    having: For all sums that tables show, the tables with each sum, finest sums first.
+    having: By sums that tables show, the indices of the tables with these sums, finest sums first.
     """
 
     tables: Sequence[tuple[CountColumn, ...]]

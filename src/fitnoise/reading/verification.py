@@ -183,8 +183,8 @@ def verify(
         * a folder that contains a symbolic link is not accepted. A hard link is a file like any other;
         * with a ledger, a release is accepted only if the ledger has the entry that release.json names, with its
           digest. The entry must be a charge for the release's plan, to the plan's account, of the plan's cost. A later
-          entry must name the SHA-256 of the noisy answers for that charge. A release that names no entry is not
-          accepted;
+          entry must name the SHA-256 of the noisy answers and outputs for that charge. A release that names no entry is
+          not accepted;
         * integer tables are accepted only with an accepted release, and only if all of the following hold. Their
           multipliers prove that the tables before rounding are the nearest consistent nonnegative ones (1e-9 of a
           standard error is allowed). The numbers are nonnegative integers that add up and agree. Each is the floor or
@@ -197,8 +197,8 @@ def verify(
           variance (1e-9 of a number, and its last digit, are allowed). It has no other files. Only the publisher states
           that the records were the same each time: no file can prove it;
         * a period of a series is accepted only if the complete plan is. All of the above must hold for its tables up to
-          that period. With a ledger, the entry must state that this period was drawn, and the series must have been
-          charged before;
+          that period. With a ledger, the entry must state that this period was drawn. It or an entry before it must be
+          the charge of the series;
         * a folder in which a release is still being written, or was when its process was killed, is not accepted.
 
     Files made from the release that lie elsewhere are not covered, nor is the charge where no ledger is given.
