@@ -23,7 +23,8 @@ the disk or a signal strikes independently of the drawn numbers. Given that a dr
 mechanism.
 
 **Limits.** A file system that compresses files needs more room for answers with more digits. On such a file system, a
-disk that is nearly full may refuse some draws and not others: keep ledgers on another.
+disk that is nearly full may refuse some draws and not others. Keep ledgers on a file system
+that does not compress.
 
 Answers of 64-bit integers always fit their room. Wider integers exceed it only if the noise is more than 10^60 times as
 large as the largest exact answer (`_width`). With exact discrete noise that does not happen.
@@ -84,7 +85,7 @@ def serialise(answers: Sequence[Answers], room: int) -> bytes:
 
     Args:
         answers: The answers of every design.
-        room: The length in bytes.
+        room: The least length in bytes; longer answers are not cut.
     """
     text = json.dumps([[y.tolist() for y in part] for part in answers], separators=(",", ":"))
     return text.encode("ascii").ljust(room)
@@ -278,6 +279,8 @@ class AnswerFolder:
     def holding(self, charge: LedgerEntry) -> Iterator[None]:
         """Lock the stored answers to a charge while its release is written, so that `is_held` is True meanwhile.
 
+        Without stored answers, or on a platform without locks, nothing is locked.
+
         Args:
             charge: The entry of the charge.
         """
@@ -329,8 +332,10 @@ class AnswerFolder:
     def forget(self, charge: LedgerEntry | None) -> None:
         """Remove the stored answers to a charge, whose release is in place, and the folder if it is empty.
 
+        The drafts of killed processes are removed, too.
+
         Args:
-            charge: The entry of the charge; `None` removes the folder alone.
+            charge: The entry of the charge; `None` removes no answers.
         """
         path = None if charge is None else self.path(charge)
         if path is not None:

@@ -335,10 +335,10 @@ class Steps:
     ceilings: Values of steps between low and high. With low and high they are the knots, between which records lie.
     uncut: True if numbers are to be added up before they are cut (`uncut`). They are cut to 2³¹ steps from zero
     instead, and there is a cell for each of these: that of n steps is n + 2³¹. They are rounded as before.
-    attribute: Another attribute, on whose cell the size of a step depends. Then low and high are whole numbers of
-    steps, each 1.
-    classes: For each cell of that attribute the steps there, all with this K, and low equally many steps from zero. A
-    number has a step only where the cell of its record is known (`class_coding`).
+    attribute: Another attribute, on whose cell the size of a step depends. Then low and high count steps from zero,
+    and step is 1.
+    classes: For each cell of that attribute its own `Steps`. Each has this K, and its low is as many steps from zero.
+    A number has a step only where the cell of its record is known (`class_coding`).
 
     Raises:
         DomainError: The numbers are not finite decimals of at most 15 places, below 2^50 in units of the last.
@@ -537,8 +537,9 @@ class CodingWithMissing:
     base: The coding of values.
     codes: For each further cell, the data that fall into it. Texts are compared letter by letter. If values are read as
     numbers, whole numbers are compared as numbers. These codes come before anything else, so before a range clips them.
-    absent: The cell of absent values; or OUTSIDE, DROPPED or REFUSED.
-    outside: The cell of all other values without a cell; or OUTSIDE, DROPPED or REFUSED.
+    absent: The cell of absent values. Or OUTSIDE (the data source states the action), DROPPED (the record is left out)
+    or REFUSED (the data are).
+    outside: The cell of all other values without a cell, in the same terms.
 
     Raises:
         DomainError: A code stands for two cells, is a value itself, or cannot occur in such a column.
@@ -741,7 +742,8 @@ def ranges_of(coding: Coding) -> list[tuple[Coding, list[int]]]:
 def is_value(values: Values, code: object) -> bool:
     """Return True if a code is a value itself.
 
-    For a clipped range, the test is before clipping. For cuts, where any number is a value, the result is False.
+    For a clipped range or an amount, only numbers from `low` to `high` are values. For cuts, where any number is a
+    value, the result is False.
     """
     if isinstance(values, Steps):
         x = number(as_csv_text(code))

@@ -142,8 +142,10 @@ class Condition:
 def conditions(stated: object) -> tuple[Condition, ...]:
     """Return conditions from a user's form, {column: value, values or bounds}, ordered by column; all must be met.
 
+    A list of numbers could be a range, so it is written {"values": […]}. A tuple of `Condition` is accepted, too.
+
     Raises:
-        SpecError: The form is anything else, or has two conditions for one column.
+        SpecError: The form is anything else, has two conditions for one column, or has an invalid one (`Condition`).
     """
     if isinstance(stated, tuple) and all(type(c) is Condition for c in stated):
         result = stated

@@ -87,7 +87,7 @@ def _is_own(handle: int) -> bool:
 
 @final
 class Draft:
-    """A new file for its owner alone, locked until it is in its place or removed.
+    """A new file for its owner alone, locked until `close`, which removes it unless it is in its place.
 
     Args:
         folder: The folder in which it is made.

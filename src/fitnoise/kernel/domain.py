@@ -405,7 +405,7 @@ class Categorical(Attribute):
     Raises:
         DomainError: There are no codes, codes of mixed kinds, or codes or labels that repeat.
         DomainError: A whole number is 2^53 or more in size, or a label is not a text that UTF-8 can write.
-        DomainError: Two cells cannot be distinguished, or a part of `missing` is invalid.
+        DomainError: Two cells cannot be distinguished, or the column or a part of `missing` is invalid.
         DomainError: The date part is unknown, or the codes that it gives are not whole numbers.
         DomainError: The lookup has a value twice, values of mixed kinds, a code that is not declared, or lacks a
             declared code.
@@ -818,7 +818,7 @@ class Amount(Attribute):
         if_outside: See :class:`Categorical`.
 
     Raises:
-        DomainError: The numbers are not finite decimals of at most 15 places.
+        DomainError: The numbers are not finite decimals of at most 15 places, below 2^50 in units of the last.
         DomainError: The range is empty, is not a whole number of steps or has more than 2^30, or `valid` does not
             contain it.
         DomainError: The ceilings do not increase between the ends, are not whole numbers of steps above low, or stand
@@ -895,7 +895,8 @@ class Amount(Attribute):
     def _by_class(self, step: Fraction, valid: tuple[float, float] | None) -> Steps:
         """Return steps whose size depends on another attribute.
 
-        The ranges are known if the ends list them in order. Ends by name have no ranges before they are in a domain.
+        The ranges are known if the ends list them in order. For ends by name or with a default the result is a
+        placeholder, which `for_classes` replaces in a domain.
         """
         (attribute, *others) = dict.fromkeys(x.attribute for x in (self.low, self.high) if isinstance(x, ByValue))
         if others:
@@ -1287,8 +1288,8 @@ class Hierarchy(Attribute):
         The codes are texts: the code of the place above, and the number of the place in it. Numbers start at 1 as in
         official codes, in as many digits as the last one needs. "07" is the seventh of 51 states, "0731" its county 31.
         fitnoise lists the codes where records are counted, tables written or places named. A plan of any size needs no
-        codes. The tree equals another one with the same numbers. It equals no tree that is declared by rows, because
-        plans list those.
+        codes. The tree equals another one with the same levels and numbers. It equals no tree that is declared by rows,
+        because plans list those.
 
         Args:
             levels: The number of places of the first level, then the number in each place of the level above, by name,
@@ -1372,7 +1373,7 @@ def _rows_of_file(path: Path, levels: tuple[str, ...]) -> list[tuple[Code, ...]]
 def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]]:
     """Return the rows of a data frame of any kind: the function finds its columns by name, and iterates over them.
 
-    NaN is missing.
+    NaN becomes `None`, a missing code.
     """
     header = list(frame.columns)
     for name in levels:

@@ -155,7 +155,8 @@ class Loss:
             epsilon: The exact ε.
             by_cell: True if neighbours add or remove a record.
             axes: The attributes of the cells of `implied`.
-            implied: Σ ε_k²/2 over the numbers, by cell of the axes, where it is known; ε²/2 bounds all of them.
+            implied: Σ ε_k²/2 over the numbers of the answer, by cell of the axes. A larger one counts as ε²/2, and
+                without it ε²/2 stands for all.
         """
         # ε-DP implies ε²/2-zCDP, so the implied ρ of each cell never needs to exceed this.
         limit = epsilon**2 / 2
@@ -291,9 +292,10 @@ class Loss:
     def mu_squared(self) -> Fraction | None:
         """μ² of all measurements, rounded up: together they are μ-Gaussian-private. None if no μ′² exists.
 
-        Gaussian noise has μ′² (docs/mathematics/exact_curve.md). With pure measurements the result is the smaller of
-        two sums. One adds Σ μ(ε)² to μ′². The other adds, in each cell, π times the ρ of the pure numbers, as each of
-        these has μ² ≤ π/2 ε². μ² adds up, also for measurements chosen after earlier results were seen.
+        Gaussian noise has μ′² unless a lattice is unknown or too coarse (docs/mathematics/exact_curve.md). With pure
+        measurements the result is the smaller of two sums. One adds Σ μ(ε)² to μ′². The other adds, in each cell, π
+        times the ρ of the pure numbers, as each of these has μ² ≤ π/2 ε². μ² adds up, also for measurements chosen
+        after earlier results were seen.
         """
         gaussian = self.gaussian_mu_squared
         if gaussian is None:

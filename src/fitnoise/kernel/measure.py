@@ -112,14 +112,16 @@ def measure(
 
     Raises:
         DataError: The data do not fit the domain, or have more records than declared. Or an exact number is declared,
-            and the data have another one. Or a larger share was dropped than `max_dropped` allows. Or the counter has
-            another id, bound, condition or rule for values outside than the order. Nothing was charged.
+            and the data have another one. Or a larger share was dropped than `max_dropped` allows, or the share is
+            unknown. Or the counter has another id, bound, condition or rule for values outside than the order, or
+            sealed counts of another order. Nothing was charged.
         CapExceeded: The designs cost more than a limit of the order; nothing was read.
         PlanError: The cost of the order is 0, or nothing is proven about its cost. Or it names other plans on the same
             records, and it has an id or its neighbours replace a record. Nothing was read.
         LedgerError: The ledger cannot be used, or the order cannot be composed with the plans it names. Or the order is
-            declared free and would not be. Nothing was measured. Or the charge to finish is not one of this order, has
-            answers, or is in use by another process. Or the answers cannot be kept.
+            declared free and would not be. Or `once` is set and the plan was charged. Nothing was measured. Or the
+            charge to finish is not one of this order, has answers, or is in use by another process. Or the answers
+            cannot be kept.
         BudgetExceeded: The charge does not fit. Nothing was read, unless others charged during the counting.
 
     **Guarantees**

@@ -290,8 +290,8 @@ def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Intege
         int64 array of shape (size,).
 
     Raises:
-        TypeError: The weights are not an array with one axis or a sequence of `int` or `numpy.integer`. Or the size is
-            neither (truth values are neither).
+        TypeError: The weights are not an array with one axis or a sequence, of `int` or `numpy.integer`. Or the size is
+            of neither type (truth values are not).
         ValueError: A weight is negative, all are zero, or there are none. Or the size is negative, or more than an
             array can hold.
         FitnoiseError: The sampler failed, because the operating system gave no randomness.

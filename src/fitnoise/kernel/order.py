@@ -122,7 +122,7 @@ class CostLimit:
         return loss.relative_to_budgets(self.axes, self.shares)
 
     def allows(self, loss: Loss) -> bool:
-        """Return True if a loss is within the limit, which may be equal to it.
+        """Return True if a loss is within the limit or equal to it.
 
         Raises:
             PlanError: The limit is not on pure ε, and the loss of a cell with budget 0 is above 0.
@@ -392,7 +392,7 @@ class Order:
             times: The number of periods whose counts are added up; at least 1.
 
         Raises:
-            PlanError: The largest number whose counts fit is below both `max_records` and `ENOUGH`.
+            PlanError: The largest number whose counts fit is below both `max_records` and `ENOUGH` = 2³¹.
         """
         steps, parts = self.domain.steps, self.unit.parts
         if not steps and parts == 1:
@@ -495,7 +495,7 @@ class Order:
     def losses_of_units(self, accounts: Iterable[Account]) -> dict[Account, Loss]:
         """Return the exact costs for other accounts of the same data source, where they are bounded.
 
-        An account whose unit has the order's own name, and a pattern in other cells, is one of these.
+        An account for the order's own unit whose pattern binds other cells counts as another account.
 
         Args:
             accounts: The accounts of the ledger.

@@ -479,7 +479,7 @@ class Adjacency:
     """The relation of neighbouring databases: the changes of one protected unit, which a design prices.
 
     unit: The unit of protection.
-    drops: True if records outside the domain are left out, so that a record can be added or removed.
+    drops: True if records may be left out of all tables (`Domain.leaves_out`), so that one can be added or removed.
     grid: The grid of the domain. Without one, each name is an attribute of its own.
 
     **Guarantees**
@@ -544,8 +544,8 @@ class Adjacency:
     def step_relations(self) -> tuple[Neighbours, ...]:
         """The relations of which a step of one record can be.
 
-        Under replace-one neighbours, a record can also be added or removed in three cases. Records outside the domain
-        are dropped, a unit may have fewer records than g, or an id identifies the unit.
+        Under replace-one neighbours, a record can also be added or removed in three cases. Records may be left out
+        (`drops`), a unit may have fewer records than g, or an id identifies the unit.
         """
         relation = self.unit.neighbours
         # With an id, a person with more or fewer records than before has another number of counted records.
@@ -562,10 +562,11 @@ class Adjacency:
 
         Units with equal names are the same unit, unless their ids differ.
 
-        * If the counting enforces the bound of the other unit, at most that number of its records is added or removed.
+        * If the counting enforces the bound of the other unit, at most that number of its records changes.
         * If the counting enforces the bound of this unit only, one more record may push out another of the same person.
-          Each of the other's records is then added, is removed or replaces one. Where shares are counted, one record
-          changes all records of its person. These changes are jointly a mean of such replacements.
+          Under two caps, a separation or a fixed attribute it may push out all of them. Each of the other's records
+          is then added, is removed or replaces one. Where shares are counted, one record changes all records of its
+          person. These changes are jointly a mean of such replacements.
         * If the counting enforces no bound, the numbers are promises. For a unit by an id only the promises of other
           units count.
 

@@ -399,7 +399,7 @@ class LedgerEntry:
 def find_price(declared: Account, prices: Mapping[Account, Price], for_account: Account) -> Price | None:
     """Return the stated price for an account, or the least bound from all (:meth:`LedgerEntry.price`).
 
-    The data were counted for the unit of `declared`. The least is that by ρ, then ε, then μ² (unknown ones first).
+    The data were counted for the unit of `declared`. The least is that by ρ, then ε, then μ²; unknown ones count as 0.
     `None` without a bound.
     """
     if for_account in prices:

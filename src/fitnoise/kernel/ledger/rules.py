@@ -529,7 +529,8 @@ class Ledger:
                 ledger cannot detect that a tail was cut off, or that a chain was forged from its beginning.
 
         Raises:
-            LedgerError: An entry is missing, out of place or changed. The error names the first such entry.
+            LedgerError: An entry is missing, out of place or changed. The error names the first such entry. Or no
+                entry is `expected_head`.
         """
         with self._transaction(write=False) as chain:
             self._passes(chain, expected_head or (0, GENESIS))

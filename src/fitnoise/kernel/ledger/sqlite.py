@@ -58,7 +58,7 @@ class SqliteStore:
             when it is closed.
 
     Raises:
-        LedgerError: The file is no ledger, has another format, is damaged, read-only or busy.
+        LedgerError: The file is no ledger, has another format, is damaged, read-only or busy, or has a second name.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
