@@ -33,8 +33,8 @@ class Status(StrEnum):
 class Solution:
     """Weights found by a solver, and the bounds that it computed (certificates are recomputed from the problem).
 
-    primal: (p, q) with the covariance of lowest cost.
-    dual: (p, q) with the highest lower bound.
+    primal: Weights (p, q) of cells and constraints, with the covariance of lowest cost.
+    dual: Such weights with the highest lower bound.
     upper: The cost of `primal`, as the solver computed it.
     lower: The bound of `dual`, as the solver computed it.
     iterations: The number of steps.

@@ -82,6 +82,8 @@ class Certificate:
     value: The minimised quantity, computed from the integers of the strategy.
     bound: The bound, computed from the dual weights.
     gap: value/bound − 1, at least 0.
+
+    A bound that is above the value, or not positive, raises PlanError.
     """
 
     value: float
@@ -181,8 +183,8 @@ class RecordSets:
 
     cells: The cells of each set, in increasing order.
     agreements: For each set, True if its records agree in all exchangeable attributes. False if each record has values
-        of its own, drawn uniformly, of all attributes that are not fixed. Or the values of each record: only the
-        equality of values matters, not their names.
+        of its own, drawn uniformly, of all attributes that are not fixed. Or a tuple of these values for each record:
+        only the equality of values matters, not their names.
     """
 
     cells: tuple[tuple[int, ...], ...]
@@ -216,7 +218,7 @@ class RecordSets:
         return agreement(np.array(way, dtype=np.intp).reshape(m, -1), free)
 
     def moment(self, p: Floats, cells: int, *, free: Free) -> Floats:
-        """Return Σ p E v vᵀ, v the vector of a set's records in a sector, (n_o, n_o).
+        """Return Σ p E χ over the sets, with χ of a set's records in two structured cells, (n_o, n_o).
 
         free: The attributes of the sector that are not fixed.
         """
@@ -366,7 +368,8 @@ class Evidence:
     cells: p, one for each structured cell, or for each pair or set.
     numbers: q, one for each number; empty for total error.
     pairs: The pairs that `cells` weighs, for replace-one neighbours.
-    distinct_weights: The sets of records in each cell, if units have several records that differ.
+    distinct_weights: The weight of each kind of sets of records in one structured cell, if units have several that
+        differ.
     sets: The sets that `cells` weighs, if units have several records in different structured cells.
     kinds: The weight of each kind of neighbours, for tables by levels under replace-one neighbours
         (`trees.LevelProblem`).
@@ -388,7 +391,7 @@ class ObjectiveTerms:
     weights: ω of every number, for total error and hybrids; None gives every number its own target.
     trade: λ of a hybrid; None for others.
     relative: r of every structured cell; None is 1.
-    factor: g², for units of g records.
+    factor: g², for units of g records in one cell.
     allows_add_or_remove: True if a single record may also be added or removed, for replace-one neighbours.
     distinct: The attributes in which records of a unit differ. None: no difference is known, or exchangeable attributes
         alone do not describe it.
@@ -705,11 +708,11 @@ def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int,
         shift: The shift of the queries, see :func:`ky_fan_lower`.
 
     Raises:
-        PlanError: :func:`ky_fan_lower` or :func:`ky_fan_upper` refuses an argument.
+        PlanError: :func:`ky_fan_lower` or :func:`ky_fan_upper` refuses an argument, or the bound is 0.
 
     **Guarantees**
         * The guarantees of both functions hold.
-        * The function neither uses nor trusts a number of the search.
+        * The function trusts no weight and no factor: any of them give a true bound and a true value.
     """
     return Certificate(value=ky_fan_upper(queries, factor, k), bound=ky_fan_lower(queries, weights, k, shift))
 
@@ -848,7 +851,7 @@ def ky_fan_gram_certificate(
         k: The number of largest eigenvalues that the norm adds up, at least 1.
 
     Raises:
-        PlanError: Matrices, weights, variances or k are unusable, or the spikes are dependent.
+        PlanError: Matrices, weights, variances or k are unusable, the spikes are dependent, or the bound is 0.
 
     **Guarantees**
         * The least ‖Σ‖_(k) at sensitivity 1, μ, satisfies bound ≤ μ ≤ value. The value counts k directions even if A

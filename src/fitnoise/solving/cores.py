@@ -145,8 +145,8 @@ def classes(x: ProductProblem, weights: DualWeights) -> list[tuple[frozenset[int
 def ranks(x: ProductProblem, room: int) -> list[int]:
     """Return the number of columns of the core of every kind.
 
-    It is 1 for exchangeable kinds. For others, it is the largest number up to `MAX_RANK` whose stacks fit into `room`,
-    or 1 if 2 columns do not fit. It is at most the number of values.
+    It is 1 for exchangeable kinds. For others, it is the largest number up to `MAX_RANK` with at most `room` columns in
+    each stack, or 1 if 2 give more. It is at most the number of values.
     """
     r = max((r for r in range(2, MAX_RANK + 1) if _dimension(x, r) <= room), default=1)
     return [1 if k.is_exchangeable else min(r, k.size) for k in x.kinds]
@@ -354,7 +354,7 @@ class _Cores:
 class _Stack:
     """The stack of one set H.
 
-    places: The first column of every set of cores.
+    places: The first of the columns for each set of attributes whose column of L_a is not √p_a.
     where: The columns of tables, by their cores.
     tables: The tables, by their cores.
     gram: The Gram matrix of the stack.

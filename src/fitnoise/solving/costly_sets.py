@@ -148,9 +148,9 @@ class CostlyMovingSets:
         """Return the largest costs found with their sets, costliest first, at most `count` of them.
 
         Args:
-            products: X by the attributes of its sectors, (n_o, n_o) each. A pair of records costs X times χ of their
-                values.
-            starts: The costliest sets known, from which the search starts.
+            products: The costs X of pairs of cells, (n_o, n_o), by the free attributes of sectors. Two records add each
+                X times χ of their values.
+            starts: The costliest sets known, from which the search starts, as from some scattered ones.
             count: The largest number of sets to return, at least 1.
         """
         costs = np.sum([*products.values()], axis=0)
@@ -175,9 +175,9 @@ class CostlyMovingSets:
         return z
 
     def _scattered(self, seed: int) -> Indices:
-        """Return a set of compatible cells with pseudorandom joint values, in the form of `_begun`.
+        """Return a set of cells: the number of each one's pseudorandom joint value, and -1 outside it, (n_o,).
 
-        The set takes cells in a pseudorandom order until no other fits. It is equal on every machine.
+        The set takes compatible cells in a pseudorandom order until no other fits. It is equal on every machine.
         """
         numbers = scrambled(np.arange(2 * self._n) + 2 * self._n * seed)
         z, remaining = np.full(self._n, -1), self.admissible.max_records

@@ -48,7 +48,7 @@ class Memory:
         self.points.clear()
 
     def extrapolate(self, current: Floats, image: Floats) -> Floats | None:
-        """Return the combination of past steps with the least residual, clipped to `CLIP` times the image.
+        """Add this step, and return the combination of steps with the least residual, between `CLIP` times the image.
 
         None while there are fewer than 3 steps, and if the combination is not finite.
         """
@@ -135,7 +135,7 @@ class _FixedPointSearch:
         return True
 
     def stuck(self) -> bool:
-        """Change the floor if the gap has not fallen by a fifth for a while, and go on from the best weights.
+        """Change the floor of weights if the gap has not fallen by a fifth for a while. Go on from the best weights.
 
         The function returns True only if no floor is left.
         """
@@ -175,7 +175,7 @@ def solve(
         The best weights seen. Their status is CONVERGED exactly if `gap` was reached.
 
     Raises:
-        PlanError: The problem cannot be evaluated in floating point at all.
+        PlanError: The problem cannot be evaluated at the start in floating point.
     """
     search = _FixedPointSearch(problem, start)
     status = Status.CONVERGED

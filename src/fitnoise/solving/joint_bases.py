@@ -66,7 +66,8 @@ class RealJointStrategy:
     w, bases: For each kind, w (n',) and F (n' − 1, n' − 1). F is (n', n') if every table shows the kind. Both are empty
         for exchangeable kinds.
     precisions: s_T by set of attributes. Its axes have the vectors of each attribute's basis, or length 1.
-    value: Δ² with all targets met, or the total; above `CELLS` joint cells an upper bound on Δ².
+    value: Δ² at which all targets are met, or at which the sum of `shares` times variance over target is 1. Above
+        `CELLS` joint cells it is an upper bound on Δ².
     """
 
     w: list[Floats]

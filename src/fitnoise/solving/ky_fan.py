@@ -421,9 +421,9 @@ class _RowSpaceQueries(_KyFanProblem):
     def hessian(self, point: _KyFanPoint, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
         """Return the product v ↦ F''(p) v on the n cells with `free` True, v (n,), from the eigenvectors of p.
 
-        Let C = VᵀB, with f' = ½ λ^−½ on the spikes and ½ α^−½ on the rest. Two directions i, j, of which one is a
-        spike, have the divided difference d_ij = (f'_i − f'_j)/(λ_i − λ_j). The rest as a whole has −¼ α^(−3/2)/(k −
-        t). Then (F'' v)_e = −2 Σ_ij d_ij C_ie C_je (C diag(v) Cᵀ)_ij.
+        Let C = VᵀB for the columns B of these cells, with f' = ½ λ^−½ on the spikes and ½ α^−½ on the rest. Two
+        directions i, j, of which one is a spike, have the divided difference d_ij = (f'_i − f'_j)/(λ_i − λ_j). The rest
+        as a whole has −¼ α^(−3/2)/(k − t). Then (F'' v)_e = −2 Σ_ij d_ij C_ie C_je (C diag(v) Cᵀ)_ij.
         """
         t, alpha = len(point.top), point.alpha
         columns = self.columns if free.all() else self.columns[:, free]
@@ -660,6 +660,8 @@ def _better(new: _KyFanPoint, old: _KyFanPoint, promised: float) -> bool:
     """Return True if a step is accepted.
 
     F must fall by a part of the decrease that its slope promises. At round-off, the gap must not rise.
+
+    promised: The change of F by its slope, below 0 for a decrease.
     """
     fell = new.objective - old.objective
     return fell <= 1e-4 * promised or (abs(fell) < 1e-13 * abs(old.objective) and new.gap <= old.gap)

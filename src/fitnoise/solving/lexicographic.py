@@ -129,7 +129,7 @@ def refine(problem: Problem, solution: Solution, *, progress: Progress | None = 
     """Return the optimum of least profile, starting from any optimum.
 
     Args:
-        problem: A problem with one constraint for each number, no λ and no pairs.
+        problem: A problem with one constraint for each number, no offsets, no λ and no pairs.
         solution: A solution of that problem, to a small gap.
         progress: The function called with the step and gap of each stage.
 
@@ -138,7 +138,7 @@ def refine(problem: Problem, solution: Solution, *, progress: Progress | None = 
         cannot break a tie, the stages so far stand, and the status names the reason.
 
     Raises:
-        PlanError: The problem is not `affordable`, or the optimum cannot be refined in floating point.
+        PlanError: The sectors or lifts are too many to write out, or the optimum cannot be refined in floating point.
 
     **Guarantees**
         * The largest profile is that of the optimum, up to a share of MAX_RELATIVE_RISE, for any status.

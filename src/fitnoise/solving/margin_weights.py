@@ -286,7 +286,7 @@ class _WeightSearch:
         return value
 
     def descend(self, start: Floats, which: Sequence[_MarginObjective], steps: int) -> tuple[float, Floats]:
-        """Descend from a start through some objectives, each from the end of the last.
+        """Descend from a start through the objectives `which`, each from the end of the last, in `steps` iterations.
 
         Return the best value of `objectives[0].measure` found, and its weights. Weights of 0 stay 0.
         """
@@ -307,7 +307,7 @@ class _WeightSearch:
     def climb(self, value: float, weights: Floats, shapes: _Shapes) -> None:
         """Go to the best of the weights with one margin more or less, improved, until none is better.
 
-        The climb also ends after ROUNDS rounds, and when the time is up.
+        The climb also ends after ROUNDS rounds, and when the time is up. The search keeps the best weights.
         """
         for _ in range(ROUNDS):
             around = []
@@ -391,8 +391,8 @@ class _Shapes:
     def all(self, number: int) -> Iterator[Floats]:
         """Yield the starts, (candidates,) each, not all of which cover every sector.
 
-        They are all candidates, those of one order or of two, and single ones by the number of sectors they cover. Then
-        come `number` random covers and subsets.
+        They are all candidates, those of one order or of two, and the MAX_SINGLE_CANDIDATES single ones that cover most
+        sectors. Then come `number` random covers and subsets.
         """
         k = len(self._orders)
         yield np.ones(k)
@@ -520,7 +520,7 @@ def minimise_total(
 
     Raises:
         WorkloadError: Shapes do not fit, or numbers are not positive and finite. Or an entry of N or U is below 0, or
-        no candidate covers some sector.
+        no candidate covers some sector that a table uses.
 
     **Guarantees**
         * `value` is the value of `weights`, and these cover every sector that a table uses.
@@ -562,7 +562,7 @@ def minimise_worst(
 
     Raises:
         WorkloadError: Shapes do not fit, or numbers are not positive and finite. Or an entry of N or U is below 0, or
-        no candidate covers some sector.
+        no candidate covers some sector that a table uses.
 
     **Guarantees**
         * The guarantees of :func:`minimise_total` hold.

@@ -72,8 +72,8 @@ def max_cost_path(
         above: A known bound on the cost of every way.
 
     Returns:
-        The bound; None if there are too many places, values or ways, or if the bound would be at most slightly
-        below `above`.
+        The bound. None if there are too many places, values or ways. Also None if a way that is built greedily costs
+        at most slightly less than `above`.
 
     **Guarantees**
         * No way costs more.

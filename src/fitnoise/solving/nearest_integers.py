@@ -275,6 +275,7 @@ def _rounding_moves(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
     """Return the steps of numbers from their floors, and True if some step is not 0 or 1.
 
     Each step costs its contribution to the squared distance. Steps other than 0 and 1 are tried only if these fail.
+    None if no steps keep the sums, or none are found by the time `until`.
     """
     low, part, n = numbers.low, numbers.part, len(numbers.low)
     one = sp.eye_array(n, format="csr")

@@ -47,7 +47,8 @@ class Multipliers:
 def nearest(times: Callable[[Floats], Floats], gradient: Floats, tolerance: float, max_steps: int) -> Multipliers:
     """Return λ with λ ≥ 0, g + Kλ ≥ 0 and λᵀ(g + Kλ) = 0, each up to a tolerance, as a proof.
 
-    The conditions can be further off if the search ends at `max_steps`: `max_violation` states by how much.
+    The third condition counts for each number with λ > 0: the smaller of about λ‖K‖ and g + Kλ. The conditions can be
+    further off if the search ends at `max_steps`: `max_violation` states by how much.
 
     Args:
         times: A function that multiplies by K, symmetric and positive semidefinite, of about unit diagonal.

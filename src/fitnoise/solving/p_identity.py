@@ -252,9 +252,9 @@ def reduce_cells(queries: Queries) -> tuple[Queries, Indices]:
         * The least cost does not change. Proof: keep one column a class of any strategy A for R. R' is answered from it
           as R was from A, and its L1 norm is no larger.
 
-    Not found are classes of a Kronecker product beyond those of its factors. Not found either are classes in tables
-    that would be written out at more than `MAX_RESTRICTED` entries. Such cells stay separate, which costs accuracy and
-    never makes a statement false.
+    Not found are classes of a Kronecker product beyond those of its factors. No cell at all is merged or dropped if
+    some table would be written out at more than `MAX_RESTRICTED` entries. Such cells stay separate, which costs
+    accuracy and never makes a statement false.
 
     Source: this project.
     """

@@ -173,10 +173,10 @@ class PairKinds:
         return np.concatenate([out.ravel(), diagonal]) if self.has_single_records else np.asarray(out.ravel())
 
     def squares(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
-        """Return Σ_K weight ‖M‖² for the moment M of every kind, (kinds,).
+        """Return Σ_K weight ‖G^½ M G^½‖² for the moment M of every kind, (kinds,).
 
         Args:
-            grams: The inner products of the structured cells in each of K sectors, (K, n_o, n_o).
+            grams: G, the inner products of the structured cells in each of K sectors, (K, n_o, n_o).
             chi: χ of each sector for every pattern, (K, patterns).
             weights: The weight of each sector, (K,).
         """
@@ -190,7 +190,7 @@ class PairKinds:
         )
 
     def among(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
-        """Return Σ_K weight ⟨M, M'⟩ of kinds with equal cells, for any two patterns, (h, patterns, patterns).
+        """Return Σ_K weight tr(G M G M') of kinds with equal cells, for any two patterns, (h, patterns, patterns).
 
         The arguments are those of `squares`, and h is the number of pairs of cells.
         """

@@ -413,7 +413,7 @@ class RealProductStrategy:
     w, k: The w and K of each kind, (n',) and (n' − 1, n' − 1); K is (n', n') if every table shows the kind. Both are
         empty for exchangeable kinds.
     precisions: s_T by set of attributes.
-    value: Δ² with all targets met, or the total.
+    value: Δ² at which all targets are met, or at which the sum of `shares` times variance over target is 1.
     """
 
     w: list[Floats]

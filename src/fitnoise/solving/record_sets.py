@@ -38,6 +38,8 @@ The first has the index of the set of m − 1 places that each set extends, (N,)
 def sets_of(compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -> Sets | None:
     """Return all sets of 1 to `max_size` pairwise compatible places; None above `limit` sets, or for too many places.
 
+    For each size there are two arrays: the index of the smaller set that each set extends, and its places.
+
     Args:
         compatible: True for compatible places, symmetric, (n, n), n ≥ 1; the diagonal is ignored.
         max_size: The largest number of places in a set, at least 1.
@@ -71,7 +73,7 @@ def max_cost_set(x: Exact, compatible: NDArray[np.bool_], max_size: int, limit: 
 
     **Guarantees**
         * The result is the maximum itself, for integers of any size. The function returns None if it would have to
-          compare more sets than `limit`, or if there are more than `MAX_PLACES` places.
+          compare more sets than `limit`, or sets of more than `MAX_PLACES` places.
     """
     here = np.eye(len(x), dtype=bool)
     # Without negative costs, no place lowers the sum.

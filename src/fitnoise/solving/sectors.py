@@ -92,7 +92,7 @@ class TableGroup:
     queries, inner_shape, transpose, spans: See :class:`TablePlacement`.
     variances: The target variances, (T, m).
     starts: The place of each table's first row among the rows of all tables, (T,).
-    cells: n_A, (T,): the number of joint values of each table's exchangeable attributes; by axis, of all its numbers.
+    cells: n_A, (T,): the number of joint values of each table's exchangeable attributes; by axis, that of its numbers.
     row_shift: The largest entry of each row of the queries less the requested row, (m,). It exists for a rank-deficient
         matrix of real numbers, whose basis is rounded to integers. None means that the queries are the requested ones.
     views: In a workload by axis, the queries along each axis of the tables, None for value by value; otherwise empty.
@@ -943,7 +943,7 @@ def _rank(a: Array) -> int:
 
 
 def _integer_rows(rows: Array) -> Array:
-    """Return rows divided by their least entries, as integers, if all quotients are integers; otherwise the rows.
+    """Return rows divided by their least entries, if all quotients are small integers; otherwise the rows.
 
     Averages are such rows.
     """

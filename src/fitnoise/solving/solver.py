@@ -39,7 +39,7 @@ def solve(
         weights. The status is CONVERGED exactly if `gap` was reached.
 
     Raises:
-        PlanError: The problem cannot be evaluated in floating point at all.
+        PlanError: The problem cannot be evaluated at the start in floating point.
     """
     best = geometric_mean.solve(
         problem, start=start, gap=gap, max_iterations=min(FIXED_POINT_EVALUATIONS, max_iterations), progress=progress

@@ -434,10 +434,12 @@ def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
 class RootBound:
     """The bound ν² at some dual weights, and the costs and variances of the best mechanism there, almost exactly.
 
+    The mechanism is scaled so that the means of `profile` and of `variances`, by the dual weights, are equal: about ν.
+
     lower: At most ν² for any dual weights, so a lower bound on Δ².
-    profile: The cost of a record in each class of leaves, times ν.
-    variances: The variances of the numbers of each class relative to their targets, times ν.
-    kinds: The mean cost of each kind of neighbours, times ν.
+    profile: The cost of a record in each class of leaves.
+    variances: The variances of the numbers of each class relative to their targets.
+    kinds: Half of the mean cost of each kind of neighbours.
     """
 
     lower: float
@@ -451,8 +453,8 @@ def bound(problem: LevelProblem, evidence: Evidence) -> float:
 
     Args:
         problem: The tables by levels of a tree.
-        evidence: The weights of the classes of leaves, and of the classes of numbers, table by table. The weight of a
-            class is shared evenly among its members.
+        evidence: The weights of the classes of leaves, and of the classes of numbers, table by table. If records are
+            replaced, also those of the kinds of neighbours. The weight of a class is shared evenly among its members.
 
     Raises:
         PlanError: Weights are not positive, not finite, of the wrong shape, or too different in size for doubles.
