@@ -23,8 +23,7 @@ the disk or a signal strikes independently of the drawn numbers. Given that a dr
 mechanism.
 
 **Limits.** A file system that compresses files needs more room for answers with more digits. On such a file system, a
-disk that is nearly full may refuse some draws and not others. Keep ledgers on a file system
-that does not compress.
+disk that is nearly full may refuse some draws and not others. Keep ledgers on a file system that does not compress.
 
 Answers of 64-bit integers always fit their room. Wider integers exceed it only if the noise is more than 10^60 times as
 large as the largest exact answer (`_width`). With exact discrete noise that does not happen.
@@ -99,7 +98,7 @@ def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
         digest: The digest of the answers in the ledger.
 
     Raises:
-        LedgerError: The file holds other answers than those of the digest, or none.
+        LedgerError: The file holds other answers than those of the digest, or no answers.
     """
     try:
         content = path.read_bytes()

@@ -37,7 +37,8 @@ class Condition:
     Raises:
         SpecError: There is no column, or there are neither codes nor bounds, or both.
         SpecError: There are two lower or two upper bounds, or one bound is a day and another a number.
-        SpecError: A code is not a text, whole number or truth value, or a bound is not a finite number or a date.
+        SpecError: A code is not a text, whole number or truth value, or a bound is not a finite number or a date. Or a
+            whole number is 2^53 or more in size.
         SpecError: No column can hold all the codes, or no number lies between the bounds.
     """
 

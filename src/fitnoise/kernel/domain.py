@@ -1212,7 +1212,7 @@ class Hierarchy(Attribute):
         DomainError: A row lacks a code, codes are of mixed kinds, or a leaf appears twice.
         DomainError: A place lies in two places above it.
         DomainError: Not exactly one of places, file and children is given.
-        DomainError: A frame lacks the column of a level, or a file cannot be read.
+        DomainError: A frame lacks the column of a level, a file cannot be read, or `column` is invalid.
         DomainError: The children make no tree.
     """
 
