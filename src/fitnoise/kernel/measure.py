@@ -59,7 +59,7 @@ class Stages:
     """The stages that a measurement has passed: the source of later statements about it.
 
     Attributes:
-        salt: The salt of the next charge; for a period of a series, the digest of its counts.
+        salt: The salt of the next charge; for the first draw of a period of a series, the digest of its counts.
         charge: The entry of the charge, once it is known to be written.
         answers: The entry that names the answers, once it is known to be written.
     """
