@@ -20,7 +20,7 @@ import sqlalchemy as sa
 import fitnoise as fn
 import zoo
 from engines import ENGINES, POSTGRESQL, SLOW, connected, postgresql
-from fitnoise.engines import engine_check, open_counter, sql
+from fitnoise.engines import duck, engine_check, open_counter, sql
 from fitnoise.engines.databases import Database
 from fitnoise.engines.dialects import DIALECTS
 from fitnoise.interfaces.cli import _run
@@ -31,7 +31,7 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter as Counting
 from fitnoise.kernel.counting import HistogramCounter, Tally
 from fitnoise.kernel.counting.persons import PersonSelector, person_id
-from fitnoise.kernel.counting.trial import ColumnKind
+from fitnoise.kernel.counting.trial import ColumnKind, PersonTrial
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.exact_powers import exp_below
@@ -531,6 +531,48 @@ def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkey
     tried(HASHED)
     with refused("data.engine-bounds-differently"):
         tried(HASHED, drop=False)
+
+
+@pytest.mark.parametrize("pattern", [NO_PATTERN, PATTERNS[-1]])
+@pytest.mark.parametrize("kind", [ColumnKind.TEXT, ColumnKind.INTEGER])
+@pytest.mark.parametrize(("shares", "merge"), [(False, False), (True, False), (False, True)])
+def test_duckdb_counts_the_declared_records_of_known_persons(kind, pattern, shares, merge, monkeypatch):
+    monkeypatch.setattr(duck, "_BOUNDED", set())
+    person_trial = PersonTrial(kind, NO_PATTERN if shares else pattern, shares, merge)
+    assert {a: c.coding for a, c in person_trial.columns.items()} == {
+        a: person_trial.domain[a].coding for a in person_trial.domain
+    }
+    duck._refuse_unless_bounded(person_trial)
+    assert len(duck._BOUNDED) == 1
+
+
+DUCKDB_FLAWS = {
+    "an empty text is an id": ("_IS_ID", lambda _: "octet_length(p) BETWEEN 0 AND 1024"),
+    "a long text is an id": ("_IS_ID", lambda _: "octet_length(p) >= 1"),
+    "a record more counts": (
+        "_bounded",
+        lambda right: lambda *x, outside: right(*x[:3], x[3]._replace(max_records=4), outside=outside),
+    ),
+    "no rule is applied": ("kept_to", lambda _: lambda *_: iter(())),
+    "no one is left out": ("_left_out_sql", lambda right: lambda *x: f"SELECT 0 FROM ({right(*x)}) persons"),
+}
+"""Faults of DuckDB's statements: the name that has the fault, and the faulty one made of the right one."""
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("flaw", DUCKDB_FLAWS)
+def test_duckdb_counts_no_persons_if_its_statements_choose_others(flaw, monkeypatch):
+    name, build = DUCKDB_FLAWS[flaw]
+    monkeypatch.setattr(duck, "_BOUNDED", set())
+    monkeypatch.setattr(duck, name, build(getattr(duck, name)))
+    people = pa.table({"person": ["p"], "sex": ["f"]})
+    opened = open_counter(
+        people, fn.Domain(sex=fn.Categorical(["f"])), DataSource(), RecordBound("person", 1, Pattern(once_per=("sex",)))
+    )
+    for action in (lambda: opened.count([()]), opened.left_out):
+        with refused("data.engine-bounds-differently") as caught:
+            action()
+        leaks_nothing(caught.value)
 
 
 @pytest.mark.no_cover

@@ -5,8 +5,9 @@ Each engine is a :class:`fitnoise.kernel.counting.Counter`, and keeps the contra
 plan, no price and no noise.
 
 **Trust.** A mistake here can count a record in two places, in none, or in a wrong one. So engines are tried. A
-database counts known records before it counts others, and DuckDB codes known values of every type of column that it is
-about to read. A difference from the declared cells refuses the engine (:mod:`fitnoise.kernel.counting.trial`).
+database counts known records before it counts others. DuckDB codes known values of every type of column that it is
+about to read, and with a bound it counts known persons. A difference from the declared cells refuses the engine
+(:mod:`fitnoise.kernel.counting.trial`).
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from fitnoise.engines.sources import (
     Records,
     engine,
     not_counted,
+    pick,
     quietly,
     standing,
     wrong_condition,
@@ -69,11 +70,11 @@ from fitnoise.kernel.counting.failures import UnreadableRecords
 from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, counted_by
 from fitnoise.kernel.counting.tally import Batch, tally
-from fitnoise.kernel.counting.trial import ColumnKind, known_days, known_values, refuse_unless_coded
+from fitnoise.kernel.counting.trial import ColumnKind, PersonTrial, known_days, known_values, refuse_unless_coded
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.dates import DATE_PATTERN, DateField, DatePart
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import SHARES_PER_RECORD, DataSource, RecordBound
+from fitnoise.kernel.units import SHARES_PER_RECORD, DataSource, OutsideDomain, Pattern, RecordBound
 
 _INTEGERS = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
@@ -243,6 +244,7 @@ class DuckCounter(DeclaredCounter):
         self._dropped = None
         if not margins:
             return {}
+        self._refuse_unless_bounded()
         gauge = ProgressFilter(progress)
         counts, self._dropped = self._read(lambda duck: duck._counted(margins, gauge, informed=progress is not None))
         gauge.finish()
@@ -257,7 +259,15 @@ class DuckCounter(DeclaredCounter):
         bound = self._bound
         if bound is None or bound.max_records is None:
             return super().left_out()
+        self._refuse_unless_bounded()
         return self._read(lambda duck: duck._uncounted(bound))
+
+    def _refuse_unless_bounded(self) -> None:
+        """Raise DataError if the engine chooses other records of known persons than is declared."""
+        if self._bound is not None:
+            _, limit, pattern, merge = self._bound
+            for kind in (ColumnKind.TEXT, ColumnKind.INTEGER):
+                _refuse_unless_bounded(PersonTrial(kind, pattern, limit is None, bool(merge)))
 
     def _read(self, action: Callable[[DuckCounter], _T]) -> _T:
         """Return the result of an action on the records; repeat it with one reader where several cannot read them.
@@ -591,6 +601,74 @@ def _read(column: str, described: str, kind: type[Code] | None, read: DateField 
     long = int(decimal[1]) > _LONG if decimal else described in {"HUGEINT", "UHUGEINT"}
     # by way of a text, which is rounded once: the engine's own cast of such numbers rounds twice
     return f"try_cast(CAST({column} AS VARCHAR) AS DOUBLE)" if long and kind is int else column
+
+
+_BOUNDED: set[tuple[ColumnKind, Pattern, bool, bool]] = set()
+"""The trials of persons that this process made and found right: the kind of ids, the rules, shares, merged amounts."""
+
+
+def _refuse_unless_bounded(person_trial: PersonTrial) -> None:
+    """Raise DataError if the engine chooses other records of known persons than is declared."""
+    key = person_trial.kind, person_trial.tried, person_trial.shares, person_trial.merge
+    if key in _BOUNDED:
+        return
+    bound = RecordBound("id", person_trial.limit, person_trial.tried, ("z",) if person_trial.merge else ())
+    source = DataSource(outside_domain=OutsideDomain.DROP)
+    counter = DuckCounter(_KnownPersons(person_trial), person_trial.domain, source, bound=bound)
+    margins = person_trial.margins(drop=True)
+    used_margins = [tuple(a for a in m if a != ID_KEY) for m in margins]
+    counts, _ = counter._counted(used_margins, ProgressFilter(None), informed=False)
+    # Of ids there is one cell.
+    by_margin = {m: x[..., np.newaxis] if ID_KEY in m else x for m, x in zip(margins, counts.values(), strict=True)}
+    number = None if person_trial.shares else counter._uncounted(bound)
+    action = "Install the version that fitnoise requires."
+    person_trial.refuse_unless_right(by_margin, {}, number, what="DuckDB", action=action, drop=True)
+    _BOUNDED.add(key)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _KnownPersons(Records):
+    """The records of a trial of persons."""
+
+    person_trial: PersonTrial
+    what: str = "the trial"
+    names: tuple[str, ...] = ("id", "x", "y", "z")
+    advice: str = ""
+    header: bool = False
+
+    def relation(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        positions: Sequence[int],
+        *,
+        schema: bool = False,
+        person: int | None = None,
+        dates: Collection[int] = (),
+    ) -> str:
+        """Return SQL for literals."""
+        kinds = (ColumnKind.INTEGER, ColumnKind.TEXT, ColumnKind.DOUBLE)
+        ids = ", ".join(f"({_literal(self.person_trial.kind, x)}, {n})" for x, n in self.person_trial.persons)
+        rows = [", ".join(map(_literal, kinds, record)) for record in self.person_trial.records]
+        records = ", ".join(f"({row}, {i})" for i, row in enumerate(rows))
+        crossed = f"(VALUES {ids}) AS ids(id, many), (VALUES {records}) AS records(x, y, z, nth)"
+        return pick(f"(SELECT id, x, y, z FROM {crossed} WHERE nth < many)", len(self.names), positions)
+
+    def untyped(self, position: int) -> bool:
+        """Return False: the columns have types."""
+        return False
+
+    def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        """Return the number of records."""
+        return sum(n for _, n in self.person_trial.persons)
+
+
+def _literal(kind: ColumnKind, x: Any) -> str:
+    """Return a value of a kind of column as SQL."""
+    if isinstance(x, str):
+        return f"decode(from_hex('{x.encode().hex()}'))"
+    name = {ColumnKind.INTEGER: "BIGINT", ColumnKind.DOUBLE: "DOUBLE"}.get(kind, "VARCHAR")
+    return f"CAST({'NULL' if x is None else repr(x)} AS {name})"
 
 
 _Tried = tuple[str, _ColumnContents, bool, type[Code], DateField | None]

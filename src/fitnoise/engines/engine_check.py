@@ -101,14 +101,7 @@ def refuse_unless_bounded(
     margins, gauge = trial_of_persons.margins(drop=drop), ProgressFilter(None)
     counts, outside = count(fetch, d, relation, fields, margins, gauge, drop=drop, person=person, is_trial=True)
     number = left_out(fetch, d, relation, fields, person, drop=drop) if uncounted else None
-    if not trial_of_persons.is_right(counts, outside, number, drop=drop):
-        raise DataError(
-            "engine-bounds-differently",
-            f"A trial shows that {what} does not count the declared records of known units.",
-            "Your records may be counted wrongly, too, such as ids that differ in case.",
-            "Copy the table into a Parquet file, and count that file.",
-            "Nothing was read and nothing was charged.",
-        )
+    trial_of_persons.refuse_unless_right(counts, outside, number, what=what, drop=drop)
 
 
 def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *, timed: bool) -> None:

@@ -50,6 +50,7 @@ from fitnoise.kernel.counting._base import Margin, Margins
 from fitnoise.kernel.counting.joint_counts import sum_up
 from fitnoise.kernel.counting.persons import ID_KEY, PersonSelector, person_id
 from fitnoise.kernel.dates import DateField, DatePart
+from fitnoise.kernel.domain import Amount, Categorical, Domain, Ordered
 from fitnoise.kernel.units import NO_PATTERN, Pattern
 
 
@@ -181,6 +182,9 @@ LAST_NUMBER: Final = 9999
 
 FIRST_DAY: Final = 20231230
 """The least number of the tried range where the day itself is read, 2023-12-30."""
+
+_PERSON_TEXTS: Final = ("a", "A", "á", "ss")
+"""Texts, two of which are those of persons of the trial."""
 
 _COUNTED: Final = 3
 """The largest number of counted records of each person of the trial, who has twice `_KINDS` records."""
@@ -383,9 +387,15 @@ class PersonTrial:
         """The columns of the records, without the id."""
         columns = {
             "x": TrialColumn(Range(0, _KINDS - 1), ColumnKind.INTEGER),
-            "y": TrialColumn(CODINGS["words"], ColumnKind.TEXT),
+            "y": TrialColumn(Codes(_PERSON_TEXTS), ColumnKind.TEXT),
         }
         return columns | ({"z": TrialColumn(_ADDED, ColumnKind.DOUBLE)} if self.merge else {})
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The attributes with the codings of the columns."""
+        amount = {"z": Amount(-2, 30, step=0.5, missing={"none": [-3]})} if self.merge else {}
+        return Domain({"x": Ordered(0, _KINDS - 1), "y": Categorical(_PERSON_TEXTS), **amount})
 
     @property
     def limit(self) -> int | None:
@@ -421,15 +431,36 @@ class PersonTrial:
         margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (ID_KEY,)])]
         return [*margins, *([("x", "z", ID_KEY)] if self.merge else [])]
 
-    def is_right(self, counts: Margins, outside: Mapping[str, int], left_out: int | None, *, drop: bool) -> bool:
-        """Return True if an engine counts the declared records of known persons.
+    def refuse_unless_right(
+        self,
+        counts: Margins,
+        outside: Mapping[str, int],
+        left_out: int | None,
+        *,
+        what: str,
+        action: str = "Copy the table into a Parquet file, and count that file.",
+        drop: bool,
+    ) -> None:
+        """Raise DataError if an engine counts other records of known persons than is declared.
 
         Args:
             counts: The counts of the engine, over the margins.
             outside: For each column, and for the id, the number of records outside.
             left_out: The number of persons with records left out; `None` if not requested.
+            what: The engine in words, for the message.
+            action: The sentence of the message that says what to do.
             drop: True if records outside the domain are dropped, and not reported.
         """
+        if not self._is_right(counts, outside, left_out, drop=drop):
+            raise DataError(
+                "engine-bounds-differently",
+                f"A trial shows that {what} does not count the declared records of known units.",
+                "Your records may be counted wrongly, too, such as ids that differ in case.",
+                action,
+                "Nothing was read and nothing was charged.",
+            )
+
+    def _is_right(self, counts: Margins, outside: Mapping[str, int], left_out: int | None, *, drop: bool) -> bool:
         names = list(self.columns)
         persons = PersonSelector(self.limit, names, self.tried, {"z": _ADDED} if self.merge else {})
         cells = [(x, x % 2, *((cell_of(uncut(_ADDED), z),) if self.merge else ())) for x, _, z in self.records]
