@@ -281,7 +281,7 @@ def run(privacy, releases, name_start, plans, data, counters, get_numbers, truth
     if not requested:
         return
     print(f"\n{privacy}, {releases:,} releases: ρ = {' and '.join(f'{p.rho:.4g}' for p in dict.fromkeys(plans))}\n")
-    normal = all(p.groups[0].mechanism.normal for p in plans)
+    normal = all(p.groups[0].intervals.normal for p in plans)
     print("| statistic | truth | coverage | median width |\n|---|---|---|---|")
     for name, number, true in requested:
         if not normal and not isinstance(number, (Estimates, Quantiles)):

@@ -15,7 +15,7 @@ from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.mechanisms.finite.ranks import by_ranks
-from fitnoise.mechanisms.registry import mechanism_for
+from fitnoise.mechanisms.registry import planner_for
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.solving.witnesses import claimed
@@ -157,7 +157,7 @@ def plan_of(publication, strategy, evidence, status, setting=None):
     """A plan for tables of one part, with this strategy."""
     (request,) = publication.groups
     return Plan.from_parts(
-        publication, [TablePart(mechanism_for(request).mechanism, request, strategy, evidence, status, setting)]
+        publication, [TablePart(planner_for(request).mechanism, request, strategy, evidence, status, setting)]
     )
 
 

@@ -59,7 +59,7 @@ Mechanisms ask of what is theirs, and `request` checks what users say together; 
 DISTINCTIONS = re.compile(
     r"(exact_epsilon|loss\.epsilon|exact|\.small_database|small|\.setting|setting) is (not )?None"
     r"|privacy (is|is not|==) Privacy"
-    r"|isinstance\([^()]*(\([^()]*\))?[^()]*(Part|PartialSeries|Strategy|Mechanism)\b"
+    r"|isinstance\([^()]*(\([^()]*\))?[^()]*(Part|Strategy|Mechanism)\b"
     r"|mechanism(\.name)? (is|is not|==|!=|in|not in) [\"'A-Z({\[]"
 )
 
@@ -87,7 +87,6 @@ CLASS_QUESTIONS = {
     ("PlanPart", "planning"): 2,
     ("QuestionMixin", "interfaces"): 2,
     ("QuestionMixin", "reading"): 2,
-    ("TableMechanism", "mechanisms"): 1,
     ("View", "interfaces"): 1,
     ("View", "planning"): 2,
     ("View", "reading"): 12,

@@ -20,7 +20,7 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import periods_report, release_report
-from fitnoise.mechanisms.gaussian.series import PartialSeries, refuse_out_of_time
+from fitnoise.mechanisms.gaussian.series import refuse_out_of_time
 from fitnoise.messages import english, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import estimates
@@ -154,7 +154,7 @@ def test_what_is_known_of_a_period_never_gets_better_nor_worse(domain):
         part = full.truncate(t)
         assert (part.hash, part.exact_rho, part.to_json()) == (full.hash, full.exact_rho, full.to_json())
         assert part.periods == full.periods[:t]
-        assert isinstance(part.table_part.mechanism, PartialSeries)
+        assert part.table_part.complete is full.table_part
         assert part.table_part.certificate == full.table_part.certificate
         for name in full.publication.workload.tables.names:
             axis = full.publication.workload[name].attributes.index("month")
@@ -181,7 +181,7 @@ def test_a_plan_out_of_time_is_refused():
         with refused("plan.series-out-of-order"):
             Plan.from_parts(plan(ORDERED).publication, [replace(part, strategy=strategy)])
     with refused("plan.series-without-sectors"):
-        refuse_out_of_time(replace(part, mechanism=PartialSeries(part)))
+        refuse_out_of_time(replace(part, mechanism=replace(part.mechanism, name="another")))
     free = fn.plan(fn.Workload(ORDERED, TO_DATE), unit=UNIT).to_json()
     with refused("plan.series-out-of-order"):
         Plan.from_json(free.replace('"domain":', '"series":{"attribute":"month"},"domain":', 1))

@@ -1,5 +1,8 @@
 """The interface of every mechanism: it plans a design for the requested tables and states their accuracy.
 
+A planner (:class:`Planner`) turns a request into a part. The part holds one object for each task that depends on the
+noise: the form of the design, errors, proof, intervals and descriptions.
+
 **Trust.** A mistake here costs accuracy, never privacy: each design computes its own privacy cost
 (:mod:`fitnoise.kernel.designs`).
 """
@@ -7,9 +10,12 @@
 from __future__ import annotations
 
 import abc
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, final
+
+import numpy as np
 
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import CellStructure, Design
@@ -20,6 +26,7 @@ from fitnoise.mechanisms.gaussian.rounding import variances_of
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
+from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import exchangeable_attributes
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup
@@ -172,117 +179,53 @@ class BiasedTables(Protocol):
         """Return one table, in its shape."""
 
 
-class TableMechanism(abc.ABC):
-    """A method to answer tables: the parts that depend on the noise. :class:`TablePart` has everything else."""
+class Planner(abc.ABC):
+    """A way to plan tables, and the mechanism of its parts."""
 
-    name: str
-    """The name in documents."""
+    mechanism: TableMechanism
 
-    privacy: Privacy
-    """The kind of privacy that it gives."""
-
-    unbiased: bool
-    """True if the released values are unbiased."""
-
-    price_heading: Message
-    """The quantity to which the shares of tables refer."""
-
-    equal_cost: Message = Message("report.profile.equal")
-    """The statement for a profile in which all cells have the same cost."""
-
-    normal: bool
-    """True if its noise, and so any sum of its noises, is approximately normal."""
-
-    family: str = ""
-    """The name of its strategies in comparisons with other noise."""
-
-    optimal: bool = False
-    """True if it searches all strategies, and not only those of one form."""
-
-    def is_default_for(self, request: Publication) -> bool:
-        """Return True if the mechanism is the default for these tables: they have its privacy and no small database."""
-        return request.privacy is self.privacy and request.small_database is None
+    is_default: bool = True
+    """False if the planner of another form of the design chooses this form where it suits."""
 
     def supports(self, request: Publication) -> bool:
-        """Return True if the mechanism supports these tables."""
-        return self.is_default_for(request)
+        """Return True if the mechanism supports these tables: they have its privacy and no small database."""
+        return request.privacy is self.mechanism.privacy and request.small_database is None
 
     def is_dense(self, request: Publication) -> bool:
         """Return True if the tables have so few cells that a search over strategies on all cells is possible."""
         del request
-        return self.optimal
+        return self.mechanism.optimal
+
+    @abc.abstractmethod
+    def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
+        """Return the part for these tables.
+
+        Raises:
+            PlanError: No plan was found, or an option does not apply to this mechanism.
+        """
+
+
+class Codec(abc.ABC):
+    """The form of a design: its check against the request, its sectors and its document."""
 
     @abc.abstractmethod
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the design has this mechanism's form and fits the request."""
 
-    def complete(self, part: TablePart) -> TablePart:
-        """Return the tables of all periods for the first periods of a series, and the part itself otherwise."""
-        return part
+    def cell_structure(self, request: Publication) -> CellStructure:
+        """Return the exchangeable and the structured attributes, and the amounts, as its design names them."""
+        sizes = request.workload.domain.sizes
+        free, bound = exchangeable_attributes(request.workload, request.structured_attributes)
+        steps = request.workload.domain.steps
+        amounts = tuple((a, steps[a]) for a in bound if a in steps)
+        return CellStructure(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts)
 
     @abc.abstractmethod
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload in sectors, as the design measures them."""
 
     @abc.abstractmethod
-    def estimation(self, part: TablePart) -> Estimation:
-        """Return the rule that estimates sectors from the noisy answers."""
-
-    @abc.abstractmethod
-    def objective_value(self, part: TablePart) -> float:
-        """Return the value of the minimised objective, computed from the integers of the strategy."""
-
-    @abc.abstractmethod
-    def certificate(self, part: TablePart) -> Certificate:
-        """Return value and bound, recomputed from the integers and from the problem."""
-
-    @abc.abstractmethod
-    def relaxation(self, part: TablePart) -> float:
-        """Return the largest ratio of variance, or squared margin, to its target; for total error, of the totals."""
-
-    @abc.abstractmethod
-    def half_widths(
-        self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
-    ) -> Floats:
-        """Return half-widths of intervals for every row of the i-th table of a group, (rows,), or for one row, (1,)."""
-
-    def worst(self, part: TablePart, i: int) -> tuple[float, float] | None:
-        """Return target and achieved variance of the i-th table's number with the largest ratio of variance to target.
-
-        Return None if targets and variances by row suffice to find this number.
-        """
-        del part, i
-        return None
-
-    def noise_coefficients(
-        self, part: TablePart, adjoints: Mapping[SectorIndex, Floats]
-    ) -> tuple[Floats, float] | None:
-        """Return the coefficient of each single noise in a combination, and their scale; None for normal noise.
-
-        adjoints: The combination by sector (`rebuilding.adjoint`).
-        """
-        del part, adjoints
-        return None
-
-    @abc.abstractmethod
-    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
-        """Return covariances of pairs of numbers of its tables, (P,), in people²."""
-
-    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
-        """Return covariances of corresponding sums of numbers, (J,), in people²; None if the caller must use pairs."""
-        del left_sums, right_sums, length
-        return None
-
-    @abc.abstractmethod
-    def prices(self, part: TablePart) -> Floats:
-        """Return −d log(value) / d log c_j of every table row j, (M,), where c_j is its target variance."""
-
-    @abc.abstractmethod
-    def separate_rho(self, part: TablePart) -> float:
-        """Return ρ of independent noise on every published number, with a separate plan for each table."""
-
-    @abc.abstractmethod
-    def write(self, part: TablePart) -> Any:
+    def write(self, strategy: Any) -> Any:
         """Return the design as plain JSON values."""
 
     @abc.abstractmethod
@@ -293,73 +236,206 @@ class TableMechanism(abc.ABC):
             PlanError: The document is not a design of this mechanism.
         """
 
-    def cell_structure(self, request: Publication) -> CellStructure:
-        """Return the exchangeable and the structured attributes, and the amounts, as its design names them."""
-        sizes = request.workload.domain.sizes
-        free, bound = exchangeable_attributes(request.workload, request.structured_attributes)
-        steps = request.workload.domain.steps
-        amounts = tuple((a, steps[a]) for a in bound if a in steps)
-        return CellStructure(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts)
-
-    def variances(self, part: TablePart) -> Floats:
-        """Return achieved variances of all tables' rows, (M,); the largest if the numbers of a row differ."""
-        return variances_of(part.decomposition, part.estimation.whiteners)
-
-    def table_variances(self, part: TablePart, name: str) -> Floats:
-        """Return achieved variances of one table, in its shape."""
-        return part.in_table_shape(name, part.variances[part.decomposition.layout(part.table_index(name)).rows])
-
-    def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
-        """Return half-widths of intervals for the numbers of one table, in its shape."""
-        group, i = part.decomposition.group_of(part.table_index(name))
-        return part.in_table_shape(name, self.half_widths(part, group, i, confidence))
-
-    def unbiased_bound(self, part: TablePart) -> float | None:
-        """Return a lower bound on the cost of every unbiased mechanism of this privacy; None if none is known."""
-        del part
-        return None
-
-    def describe_gap(self, certificate: Certificate) -> Message:
-        """Return the distance from the bound."""
-        return Message("report.gap.relative", (Value("gap", certificate.gap, ValueKind.GAP),))
-
     def sizes(self, part: TablePart) -> tuple[DeclaredSize, ...]:
         """Return the declared numbers of records on which the answers rely."""
         del part
         return ()
 
-    def describe_bias(self, part: TablePart) -> tuple[Message, ...]:
-        """Return the description of the bias of the values."""
-        del part
-        return (UNBIASED,)
 
-    def report_setting(self, part: TablePart) -> Section:
-        """Return the report's section on a small database."""
-        del part
-        return Section(Message("report.section.database"), values=(Value("setting", None),))
+class PartAspect:
+    """One task of a mechanism, for one part.
+
+    Args:
+        part: The tables with their design.
+    """
+
+    def __init__(self, part: TablePart) -> None:
+        self.part = part
+
+
+class TableErrors(PartAspect, abc.ABC):
+    """The errors of the published numbers: variances, covariances and single noises."""
 
     @abc.abstractmethod
-    def report_proof(self, part: TablePart) -> Iterator[Section]:
-        """Yield the report's sections on the value and on the bound."""
+    def estimation(self) -> Estimation:
+        """Return the rule that estimates sectors from the noisy answers."""
 
-    def report_universal_bound(self, part: TablePart) -> Section:
-        """Return the report's section on mechanisms of any kind."""
-        del part
-        return Section(Message("report.section.unbiased"), values=(Value("unbiased_bound", None),))
+    def variances(self) -> Floats:
+        """Return achieved variances of all tables' rows, (M,); the largest if the numbers of a row differ."""
+        return variances_of(self.part.decomposition, self.part.estimation.whiteners)
 
-    def synthetic(self, part: TablePart) -> bool:
-        """Return True if the mechanism releases a synthetic histogram."""
-        del part
-        return False
+    def table_variances(self, name: str) -> Floats:
+        """Return achieved variances of one table, in its shape."""
+        part = self.part
+        return part.in_table_shape(name, part.variances[part.decomposition.layout(part.table_index(name)).rows])
 
-    def biased(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> BiasedTables | None:
-        """Return biased but more accurate tables, in addition to the unbiased ones; None if the mechanism has none.
+    def worst(self, i: int) -> tuple[float, float] | None:
+        """Return target and achieved variance of the i-th table's number with the largest ratio of variance to target.
 
-        histogram: The released histogram; None computes it.
+        Return None if targets and variances by row suffice to find this number.
         """
-        del part, answers, histogram
+        del i
+        return None
+
+    def noise_coefficients(self, adjoints: Mapping[SectorIndex, Floats]) -> tuple[Floats, float] | None:
+        """Return the coefficient of each single noise in a combination, and their scale; None for normal noise.
+
+        adjoints: The combination by sector (`rebuilding.adjoint`).
+        """
+        del adjoints
         return None
 
     @abc.abstractmethod
-    def describe_noise(self, part: TablePart) -> dict[str, Any]:
+    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
+        """Return covariances of pairs of numbers of the tables, (P,), in people²."""
+
+    @abc.abstractmethod
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
+        """Return covariances of corresponding sums of numbers, (J,), in people²; None if the caller must use pairs."""
+
+
+class Proof(PartAspect, abc.ABC):
+    """The value of the objective, its proven bound, and the prices of tables."""
+
+    @abc.abstractmethod
+    def objective_value(self) -> float:
+        """Return the value of the minimised objective, computed from the integers of the strategy."""
+
+    @abc.abstractmethod
+    def certificate(self) -> Certificate:
+        """Return value and bound, recomputed from the integers and from the problem."""
+
+    @abc.abstractmethod
+    def relaxation(self) -> float:
+        """Return the largest ratio of variance, or squared margin, to its target; for total error, of the totals."""
+
+    @abc.abstractmethod
+    def unbiased_bound(self) -> float | None:
+        """Return a lower bound on the cost of every unbiased mechanism of this privacy; None if none is known."""
+
+    @abc.abstractmethod
+    def prices(self) -> Floats:
+        """Return −d log(value) / d log c_j of every table row j, (M,), where c_j is its target variance."""
+
+    @abc.abstractmethod
+    def separate_rho(self) -> float:
+        """Return ρ of independent noise on every published number, with a separate plan for each table."""
+
+
+class Intervals(PartAspect, abc.ABC):
+    """The intervals of the published numbers."""
+
+    normal: bool
+    """True if the noise, and so any sum of its noises, is approximately normal."""
+
+    @abc.abstractmethod
+    def half_widths(self, group: TableGroup, i: int, confidence: float, row: int | None = None) -> Floats:
+        """Return half-widths of intervals for every row of the i-th table of a group, (rows,), or for one row, (1,)."""
+
+    @abc.abstractmethod
+    def table_margins(self, name: str, confidence: float) -> Floats:
+        """Return half-widths of intervals for the numbers of one table, in its shape."""
+
+
+@final
+class NormalIntervals(Intervals):
+    """Normal quantiles times the standard errors."""
+
+    normal = True
+
+    def half_widths(self, group: TableGroup, i: int, confidence: float, row: int | None = None) -> Floats:
+        """Return normal quantiles times the standard errors of the rows."""
+        numbers = self.part.variances[group.numbers[i]]
+        return np.asarray(z_score(confidence) * np.sqrt(numbers if row is None else numbers[row : row + 1]))
+
+    def table_margins(self, name: str, confidence: float) -> Floats:
+        """Return normal quantiles times the standard errors of the numbers."""
+        return np.asarray(z_score(confidence) * np.sqrt(self.part.table_variances(name)))
+
+
+class Descriptions(PartAspect, abc.ABC):
+    """The descriptions of the noise, the bias and the proof, for reports and for release.json."""
+
+    price_heading: Message
+    """The quantity to which the shares of tables refer."""
+
+    equal_cost: Message = Message("report.profile.equal")
+    """The statement for a profile in which all cells have the same cost."""
+
+    @abc.abstractmethod
+    def describe_noise(self) -> dict[str, Any]:
         """Return the description of the noise, which release.json has with ids in place of messages."""
+
+    def describe_bias(self) -> tuple[Message, ...]:
+        """Return the description of the bias of the values."""
+        return (UNBIASED,)
+
+    def describe_gap(self) -> Message:
+        """Return the distance from the bound."""
+        return Message("report.gap.relative", (Value("gap", self.part.certificate.gap, ValueKind.GAP),))
+
+    def report_setting(self) -> Section:
+        """Return the report's section on a small database."""
+        return Section(Message("report.section.database"), values=(Value("setting", None),))
+
+    @abc.abstractmethod
+    def report_proof(self) -> Iterator[Section]:
+        """Yield the report's sections on the value and on the bound."""
+
+    def report_universal_bound(self) -> Section:
+        """Return the report's section on mechanisms of any kind."""
+        return Section(Message("report.section.unbiased"), values=(Value("unbiased_bound", None),))
+
+
+class BiasedEstimator(PartAspect, abc.ABC):
+    """A second estimate of the tables: biased but more accurate than the unbiased one."""
+
+    @abc.abstractmethod
+    def is_synthetic(self) -> bool:
+        """Return True if all tables are those of one synthetic histogram."""
+
+    @abc.abstractmethod
+    def rebuild(self, answers: Sequence[Exact], histogram: Floats | None = None) -> BiasedTables:
+        """Return the biased tables.
+
+        histogram: The released histogram; None computes it.
+        """
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TableMechanism:
+    """A method to answer tables: one object, or the class of its objects, for each task that depends on the noise.
+
+    :class:`TablePart` has everything else.
+
+    name: The name in documents.
+    codec: The form of its designs.
+    errors, proof, descriptions: The classes of the objects that a part holds.
+    privacy: The kind of privacy that it gives.
+    intervals: The class of its intervals.
+    estimator: The class of its second, biased estimate; None if it has none.
+    family: The name of its strategies in comparisons with other noise.
+    optimal: True if it searches all strategies, and not only those of one form.
+
+    Raises:
+        TypeError: One of the classes lacks an abstract member.
+    """
+
+    name: str
+    codec: Codec
+    errors: type[TableErrors]
+    proof: type[Proof]
+    descriptions: type[Descriptions]
+    privacy: Privacy = Privacy.ZCDP
+    intervals: type[Intervals] = NormalIntervals
+    estimator: type[BiasedEstimator] | None = None
+    family: str = ""
+    optimal: bool = False
+
+    def __post_init__(self) -> None:
+        for aspect in (self.errors, self.proof, self.intervals, self.descriptions, self.estimator):
+            # Without this check, a missing member would be found only when a part first needs it.
+            if aspect is not None and inspect.isabstract(aspect):
+                missing = ", ".join(sorted(aspect.__abstractmethods__))
+                raise TypeError(f"The class {aspect.__name__} of the mechanism {self.name!r} lacks {missing}.")

@@ -15,7 +15,16 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import CostLimit, DeclaredSize
-from fitnoise.mechanisms._base import Estimation, PlanPart, TableMechanism
+from fitnoise.mechanisms._base import (
+    BiasedEstimator,
+    Descriptions,
+    Estimation,
+    Intervals,
+    PlanPart,
+    Proof,
+    TableErrors,
+    TableMechanism,
+)
 from fitnoise.mechanisms.documents import (
     claim_document,
     evidence_document,
@@ -50,6 +59,7 @@ class TablePart(PlanPart):
     evidence: Dual weights that prove the bound.
     status: The messages on the end of the optimisation.
     setting: The index and the temperature of a small database; None for other tables.
+    full_part: For the first periods of a series, the tables of all periods; None for other tables.
 
     **Guarantees**
         * `exact_cost` is the exact cost of `strategy` for one protected unit.
@@ -66,10 +76,11 @@ class TablePart(PlanPart):
     evidence: Evidence
     status: tuple[Message, ...]
     setting: Setting | None = None
+    full_part: TablePart | None = None
 
     def __post_init__(self) -> None:
         _own_setting(self.publication, self.setting)
-        self.mechanism.check(self)
+        self.mechanism.codec.check(self)
         # A plan from a file can name any strategy, so its form and its domain are compared with the request.
         if self.strategy.structure != self.decomposition.cell_structure:
             raise PlanError(
@@ -96,7 +107,7 @@ class TablePart(PlanPart):
     @cached_property
     def decomposition(self) -> Decomposition:
         """The workload in sectors, over the strategy's own bases if it has any."""
-        return self.mechanism.decomposition(self)
+        return self.mechanism.codec.decomposition(self)
 
     @cached_property
     def terms(self) -> ObjectiveTerms:
@@ -106,14 +117,46 @@ class TablePart(PlanPart):
     @cached_property
     def estimation(self) -> Estimation:
         """The rule that estimates the sectors from the noisy answers."""
-        return self.mechanism.estimation(self)
+        return self.errors.estimation()
+
+    @property
+    def complete(self) -> TablePart:
+        """The tables of all periods for the first periods of a series, and the part itself otherwise."""
+        return self if self.full_part is None else self.full_part
+
+    # --- objects of the mechanism -------------------------------------------------------------------
+
+    @cached_property
+    def errors(self) -> TableErrors:
+        """The errors of the published numbers."""
+        return self.mechanism.errors(self)
+
+    @cached_property
+    def proof(self) -> Proof:
+        """The value, its bound and the prices of tables: for the first periods of a series, those of all periods."""
+        return self.mechanism.proof(self.complete)
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """The intervals of the published numbers."""
+        return self.mechanism.intervals(self)
+
+    @cached_property
+    def descriptions(self) -> Descriptions:
+        """The descriptions for reports and for release.json."""
+        return self.mechanism.descriptions(self)
+
+    @cached_property
+    def estimator(self) -> BiasedEstimator | None:
+        """The second estimate, biased but more accurate; None if the mechanism has none."""
+        return None if self.mechanism.estimator is None else self.mechanism.estimator(self)
 
     # --- price --------------------------------------------------------------------------------------
 
     @property
     def sizes(self) -> tuple[DeclaredSize, ...]:
         """The declared size of a small database."""
-        return self.mechanism.sizes(self)
+        return self.mechanism.codec.sizes(self)
 
     def limits(self, index: int) -> tuple[CostLimit, ...]:
         """Return the budget, relative to cell budgets; empty without a budget."""
@@ -182,7 +225,7 @@ class TablePart(PlanPart):
         least the Δ² of Gaussian noise of equal variance, so `bound` holds for both. For a small database it is the
         value of its certificate. For a series it is the value for the tables of all periods.
         """
-        return self.mechanism.objective_value(self)
+        return self.proof.objective_value()
 
     # --- accuracy -----------------------------------------------------------------------------------
 
@@ -193,7 +236,7 @@ class TablePart(PlanPart):
         In general, one for each distinct row of each table, tables in order; see :meth:`table_variances`. Rows that
         differ only in exchangeable values share one entry: their variance, or the largest if numbers of places differ.
         """
-        return self.mechanism.variances(self)
+        return self.errors.variances()
 
     @cached_property
     def relaxation(self) -> float:
@@ -203,7 +246,7 @@ class TablePart(PlanPart):
         those of Gaussian noise of the same variance. For pure tables that are fit for use it is at least the
         largest ratio of a squared margin to its squared target.
         """
-        return self.mechanism.relaxation(self)
+        return self.proof.relaxation()
 
     def table_margins(self, name: str, confidence: float | None = None) -> Floats:
         """Return half-widths of intervals for the numbers of one table, in people, in its shape.
@@ -220,11 +263,11 @@ class TablePart(PlanPart):
         gamma = (
             workload[name].target.level(workload.confidence) if confidence is None else checked_confidence(confidence)
         )
-        return self.mechanism.table_margins(self, name, gamma)
+        return self.intervals.table_margins(name, gamma)
 
     def table_variances(self, name: str) -> Floats:
         """Return achieved variances of one table, in the table's shape."""
-        return self.mechanism.table_variances(self, name)
+        return self.errors.table_variances(name)
 
     def table_index(self, name: str) -> int:
         """Return the index of the table of this name, or raise WorkloadError if no table has it."""
@@ -260,7 +303,10 @@ class TablePart(PlanPart):
     @cached_property
     def price_shares(self) -> Floats:
         """The price of every table (see :class:`TableSummary`), in the order of the tables."""
-        d, q = self.decomposition, self.mechanism.prices(self)
+        if self.full_part is not None:
+            names = self.publication.workload.tables.names
+            return self.full_part.price_shares[[self.full_part.table_index(name) for name in names]]
+        d, q = self.decomposition, self.proof.prices()
         out = np.empty(len(self.publication.workload.tables))
         for g in d.tables:
             out[g.tables] = q[g.numbers].sum(axis=1)
@@ -295,17 +341,17 @@ class TablePart(PlanPart):
         targets, achieved = layout.variances, self.variances[layout.rows]
         gamma = t.target.level(w.confidence)
         group, index = self.decomposition.group_of(i)
-        worst_pair = self.mechanism.worst(self, i)
+        worst_pair = self.errors.worst(i)
         # Targets or variances of this form differ within a row, so a row does not determine its worst number.
         if worst_pair is not None:
             targets, worst = np.array([worst_pair[0]]), 0
             margin = np.array([z_score(gamma) * math.sqrt(worst_pair[1])])
-        elif self.mechanism.normal:
+        elif self.intervals.normal:
             worst = int(np.argmax(achieved / targets))
-            margin = self.mechanism.half_widths(self, group, index, gamma, row=worst)
+            margin = self.intervals.half_widths(group, index, gamma, row=worst)
         else:
             # Of two numbers of one variance, one can have the wider margin, so all margins are compared.
-            margins = self.mechanism.half_widths(self, group, index, gamma)
+            margins = self.intervals.half_widths(group, index, gamma)
             worst = int(np.argmax(margins / np.sqrt(targets)))
             margin = margins[worst:]
         return TableSummary(
@@ -321,14 +367,14 @@ class TablePart(PlanPart):
     @cached_property
     def separate_rho(self) -> float:
         """ρ of the usual alternative: independent noise on every published number, with separate plans for tables."""
-        return self.mechanism.separate_rho(self)
+        return self.proof.separate_rho()
 
     # --- proof --------------------------------------------------------------------------------------
 
     @cached_property
     def certificate(self) -> Certificate:
         """Value and bound, recomputed from the integers and from the problem."""
-        return self.mechanism.certificate(self)
+        return self.proof.certificate()
 
     @property
     def bound(self) -> float:
@@ -368,7 +414,7 @@ class TablePart(PlanPart):
 
         **Source.** This project; docs/mathematics/unbiased_bound.md.
         """
-        return self.mechanism.unbiased_bound(self)
+        return self.proof.unbiased_bound()
 
     # --- document -----------------------------------------------------------------------------------
 
@@ -381,7 +427,7 @@ class TablePart(PlanPart):
         stated = float(f"{self.bound:.9e}") if bound is None else bound
         claim = self.strategy.claim
         return {
-            "strategy": self.mechanism.write(self),
+            "strategy": self.mechanism.codec.write(self.strategy),
             "weights": evidence_document(self.evidence),
             "status": write_status(self.status),
             **({} if self.setting is None else {"setting": vars(self.setting)}),
@@ -402,7 +448,7 @@ class TablePart(PlanPart):
             LookupError, TypeError, ValueError, ArithmeticError, AttributeError: The document has another form.
         """
         stated, claim = str(document["cost"]["cost_squared"]), document["cost"].get("claim")
-        strategy = mechanism.read(document["strategy"], mechanism.cell_structure(publication))
+        strategy = mechanism.codec.read(document["strategy"], mechanism.codec.cell_structure(publication))
         if claim is not None:
             strategy = replace(strategy, claim=read_claim(claim, document.get("proofs", []), strategy.structure.names))
             # The kernel proves the claim before any price of the plan is computed with it.

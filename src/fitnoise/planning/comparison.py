@@ -24,7 +24,7 @@ from fitnoise.mechanisms._base import SearchOptions
 from fitnoise.mechanisms.finite.selection import ChosenMechanism, choose
 from fitnoise.mechanisms.gaussian import planning as fit_for_use
 from fitnoise.mechanisms.laplace import planning as matrix
-from fitnoise.mechanisms.registry import mechanism_for
+from fitnoise.mechanisms.registry import planner_by_name, planner_for
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, english
 from fitnoise.planning.plan import Plan
@@ -142,7 +142,7 @@ def plan(
     effort = SearchOptions(
         gap, refine, None if start is None else start.table_part, device, max_iterations, progress, seconds
     )
-    parts = [mechanism_for(tables).plan(tables, effort) for tables in publication.groups]
+    parts = [planner_for(tables).plan(tables, effort) for tables in publication.groups]
     return assembled(publication, parts, mechanisms_of(publication))
 
 
@@ -331,7 +331,7 @@ def compare(
     # No plan with Laplace noise can have a smaller ε than this bound.
     hopeless = request.budget is request.cap is None and min_pure > gaussian.epsilon() and not all_families
     # For pure noise all places of a tree are cells.
-    sought = gaussian.mechanism.is_dense(gaussian.publication)
+    sought = planner_by_name(gaussian.mechanism.name).is_dense(gaussian.publication)
     if sought and not hopeless:
         # the tables are too large for the search, or the targets out of reach of its noise
         with contextlib.suppress(WorkloadError, PlanError):

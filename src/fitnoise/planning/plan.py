@@ -30,7 +30,7 @@ from fitnoise.mechanisms._base import Estimation, PlanPart
 from fitnoise.mechanisms.documents import disagreements, parse, within_limits
 from fitnoise.mechanisms.finite.part import AnswerPart
 from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
-from fitnoise.mechanisms.registry import mechanism_by_name
+from fitnoise.mechanisms.registry import planner_by_name
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
 from fitnoise.messages import Message
@@ -80,7 +80,7 @@ class Plan(HtmlDisplay):
         if not same or tuple(queries) != self.publication.questions or len(tables) + len(queries) != len(self.parts):
             raise parts_of_another_publication()
         # A plan from a file can name any mechanism, also one that ignores an option of the request.
-        if any(not p.mechanism.supports(p.publication) for p in self.groups):
+        if any(not planner_by_name(p.mechanism.name).supports(p.publication) for p in self.groups):
             raise PlanError(
                 "mechanism-does-not-suit",
                 "Tables of the plan have another mechanism than they need.",
@@ -605,7 +605,7 @@ class Plan(HtmlDisplay):
         """Return the plan, and the bounds that its document states, part by part."""
         tables, finite = document["tables"], document["questions"]
         # The names come first, so that a plan of a newer fitnoise is refused for its mechanism.
-        mechanisms = [mechanism_by_name(t["mechanism"]) for t in tables]
+        mechanisms = [planner_by_name(t["mechanism"]).mechanism for t in tables]
         publication = Spec.parse(document["spec"]).publication()
         if not isinstance(finite, list) or len(finite) != len(publication.questions):
             raise other_question_count()

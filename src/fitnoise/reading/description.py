@@ -119,7 +119,7 @@ def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | Non
         "fitnoise_release": FORMAT,
         "title": publication.title,
         "plan": plan.hash,
-        **_by_part(plan, [p.mechanism.describe_noise(p) for p in plan.groups], "mechanism"),
+        **_by_part(plan, [p.descriptions.describe_noise() for p in plan.groups], "mechanism"),
         "charge": charge(plan),
         **({} if entry is None else {"ledger": entry.document()}),
         "tables": [
@@ -147,7 +147,7 @@ def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | Non
             else {}
         ),
         "written": "all" if has_all_files else list(table_names),
-        **_by_part(plan, [p.mechanism.describe_bias(p) for p in plan.groups], "values"),
+        **_by_part(plan, [p.descriptions.describe_bias() for p in plan.groups], "values"),
         **_so_far(plan),
         # of a series the specification of all periods: the plan of the first ones has their tables only
         "spec": Spec.from_publication((plan.full_series or plan).publication).document(),

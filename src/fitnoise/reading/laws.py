@@ -212,6 +212,6 @@ def single_noises(source: AnswerSource, tensors: Mapping[str, Floats]) -> tuple[
         tensors: By table, a coefficient for each of its numbers, in the table's shape.
     """
     part = source.with_measured_design
-    noises = part.mechanism.noise_coefficients(part, rebuilding.adjoint(part, tensors))
+    noises = part.errors.noise_coefficients(rebuilding.adjoint(part, tensors))
     assert noises is not None  # noqa: S101 - the noise is not normal
     return noises

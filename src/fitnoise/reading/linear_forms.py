@@ -76,7 +76,7 @@ class AnswerSource:
     @property
     def normal(self) -> bool:
         """True if its noise is treated as normal."""
-        return self.with_measured_design.mechanism.normal
+        return self.with_measured_design.intervals.normal
 
     @property
     def parts(self) -> tuple[AnswerSource, ...]:
@@ -85,11 +85,11 @@ class AnswerSource:
 
     def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return the covariances of pairs of its numbers, (P,), in products of their units."""
-        return self.with_measured_design.mechanism.covariance(left_numbers, right_numbers)
+        return self.with_measured_design.errors.covariance(left_numbers, right_numbers)
 
     def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
         """Return the covariances of sums of many numbers, one by one, (J,); None to use pairs or all numbers."""
-        return self.with_measured_design.mechanism.sums(left_sums, right_sums, length)
+        return self.with_measured_design.errors.sums(left_sums, right_sums, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[AnswerSource, dict[str, Floats]]:
         """Return a combination of its numbers as combinations of its parts: by table a coefficient for each number."""
@@ -227,9 +227,7 @@ def refuse_shared_noise(sources: Collection[AnswerSource]) -> None:
             UNCOMPUTED,
         )
     # two periods of one series have the same plan of all periods: the later answers contain the earlier ones
-    wholes = (
-        (p.with_measured_design, p.with_measured_design.mechanism.complete(p.with_measured_design)) for p in parts
-    )
+    wholes = ((p.with_measured_design, p.with_measured_design.complete) for p in parts)
     series = [complete.publication for measured, complete in wholes if complete is not measured]
     if any(x in series[:i] for i, x in enumerate(series)):
         raise ReleaseError(

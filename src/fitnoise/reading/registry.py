@@ -146,7 +146,7 @@ def _details(plan: Plan, charge: dict[str, Any]) -> Iterator[str]:
 
 def _post_processing(part: TablePart) -> str:
     return (
-        f"Tables are rebuilt from the noisy answers so that they agree: {english(*part.mechanism.describe_bias(part))}"
+        f"Tables are rebuilt from the noisy answers so that they agree: {english(*part.descriptions.describe_bias())}"
     )
 
 
@@ -182,8 +182,8 @@ def _before(plan: Plan, description: dict[str, Any]) -> Iterator[str]:
 
 def _mechanisms(plan: Plan, description: dict[str, Any]) -> Iterator[str]:
     for part in plan.groups:
-        noise = english(part.mechanism.describe_noise(part)["noise"])
-        gap_text = english(part.mechanism.describe_gap(part.certificate))
+        noise = english(part.descriptions.describe_noise()["noise"])
+        gap_text = english(part.descriptions.describe_gap())
         yield f"Tables by {part.mechanism.name}: {noise}, with a proof of how near the least cost it is ({gap_text})"
     for s in plan.finite_summaries:
         yield f"A {s.question} by {s.family}, of exact chances, pure epsilon {s.epsilon:.6g}"

@@ -249,7 +249,9 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         """For each part for tables, its biased values if it is for a small database, and otherwise None."""
         # the released histogram where there is one: its search is iterative, and may end elsewhere on another machine
         pairs = enumerate(zip(self.plan.groups, self._table_answers, strict=True))
-        return tuple(p.mechanism.biased(p, y, self._histograms.get(i)) for i, (p, y) in pairs)
+        return tuple(
+            None if p.estimator is None else p.estimator.rebuild(y, self._histograms.get(i)) for i, (p, y) in pairs
+        )
 
     @property
     def histogram(self) -> pd.DataFrame:
@@ -806,7 +808,7 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
 
 def histograms(plan: Plan) -> dict[int, str]:
     """Return the index of each part for tables with a synthetic histogram, and its file name without the ending."""
-    places = [i for i, p in enumerate(plan.groups) if p.mechanism.synthetic(p)]
+    places = [i for i, p in enumerate(plan.groups) if p.estimator is not None and p.estimator.is_synthetic()]
     return {i: HISTOGRAM if len(places) == 1 else f"{HISTOGRAM}_{n}" for n, i in enumerate(places, 1)}
 
 

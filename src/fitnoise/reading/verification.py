@@ -357,12 +357,12 @@ def _describe_gap(part: TablePart) -> Message:
     values = [
         Value("value", part.objective_value, ValueKind.RECOMPUTED),
         Value("bound", part.bound, ValueKind.RECOMPUTED),
-        Value("gap", part.mechanism.describe_gap(part.certificate), ValueKind.MESSAGE),
+        Value("gap", part.descriptions.describe_gap(), ValueKind.MESSAGE),
     ]
     if not part.unbiased_bound:
         return Message("report.finding.gap", tuple(values))
     values.append(Value("least", part.unbiased_bound, ValueKind.NUMBER))
-    is_rho = part.mechanism.normal
+    is_rho = part.intervals.normal
     return Message("report.finding.gap_and_rho" if is_rho else "report.finding.gap_and_epsilon", tuple(values))
 
 

@@ -293,7 +293,7 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
     method = [language.translate(way, plan=plans), *filter(None, (meaning(language, h) for h in columns))]
     if table.biased:
         group = plan.group(table.name)
-        method += map(language.write, group.mechanism.describe_bias(group))
+        method += map(language.write, group.descriptions.describe_bias())
     yield " ".join(method)
     if bands is not None and table.bands is not None:
         care, wide = (language.kind(ValueKind.LEVEL, x) for x in (bands.reliable, bands.care))

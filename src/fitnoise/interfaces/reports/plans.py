@@ -96,13 +96,13 @@ def _of_tables(part: TablePart) -> Iterator[Section]:
         part.slack,
         part.publication.unit,
         for_people=by_cell,
-        equal_cost=part.mechanism.equal_cost,
+        equal_cost=part.descriptions.equal_cost,
     )
-    yield part.mechanism.report_setting(part)
-    yield Section(Message("report.section.values"), part.mechanism.describe_bias(part))
-    yield from part.mechanism.report_proof(part)
+    yield part.descriptions.report_setting()
+    yield Section(Message("report.section.values"), part.descriptions.describe_bias())
+    yield from part.descriptions.report_proof()
     yield _search_outcome(part)
-    yield part.mechanism.report_universal_bound(part)
+    yield part.descriptions.report_universal_bound()
     yield _otherwise(part)
     yield _note(part)
 
@@ -153,7 +153,7 @@ def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
     goals = {p.publication.objective.goal for p in parts}
     total = goals == {Goal.TOTAL_ERROR}
     hybrid = Message("report.heading.share_of_objective")
-    headings = {hybrid if p.publication.objective.goal is Goal.HYBRID else p.mechanism.price_heading for p in parts}
+    headings = {hybrid if p.publication.objective.goal is Goal.HYBRID else p.descriptions.price_heading for p in parts}
     # Prices in different measures are shares of their own part alone.
     price = headings.pop() if len(headings) == 1 else Message("report.heading.share_of_part")
     target, achieved = "report.heading.target", "report.heading.achieved_moe"

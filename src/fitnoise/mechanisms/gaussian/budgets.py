@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms.gaussian.levels import LevelMechanism, TreeEstimation, problem
+from fitnoise.mechanisms.gaussian.levels import problem
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.workloads import levels_of_one_tree
 from fitnoise.solving import budgets, trees
@@ -34,8 +34,7 @@ def separate_budgets_rho(part: TablePart) -> dict[str, float]:
     if not _compared(request):
         return {}
     d = decompose(request.workload, by_level=True)
-    by_level = isinstance(part.mechanism, LevelMechanism)
-    tree = cast(TreeEstimation, part.estimation).problem if by_level else problem(request, d)
+    tree = problem(request, d)
     # With one level there is nothing to divide a budget among.
     if len(np.unique(tree.level)) < 2:
         return {}

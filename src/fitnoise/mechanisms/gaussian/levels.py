@@ -29,12 +29,12 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import SectorIndex, SectorTablesPart
+from fitnoise.mechanisms._base import Codec, SectorIndex, TableMechanism
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
-from fitnoise.mechanisms.gaussian.mechanism import GaussianMechanism
+from fitnoise.mechanisms.gaussian.mechanism import BlockErrors, GaussianDescriptions, GaussianProof, SectorCodec
+from fitnoise.mechanisms.gaussian.terms import target_ratios
 from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, alternating, mean_weight
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.request.targets import ByAttribute, z_score
 from fitnoise.request.workloads import attributes_by_level, levels_of_one_tree, uneven_levels
 from fitnoise.solving import trees
 from fitnoise.solving.certificates import Certificate
@@ -84,13 +84,9 @@ def problem(request: Publication, decomposition: Decomposition) -> LevelProblem:
     looser, workload = {}, request.workload
     for group in decomposition.tables:
         for number, j in zip(group.tables.tolist(), group.numbers[:, 0].tolist(), strict=True):
-            table = workload.tables[number]
-            if isinstance(table.target.number, ByAttribute):
-                targets = table.variances(workload.domain, workload.confidence)
-                axis = table.attributes.index(table.target.number.attribute)
-                # Targets vary along one attribute only, so one line of them has all their values.
-                axis_targets = targets[tuple(slice(None) if i == axis else 0 for i in range(targets.ndim))]
-                looser[j] = axis_targets / axis_targets.min()
+            varying = target_ratios(workload, workload.tables[number])
+            if varying is not None:
+                looser[j] = varying[1]
     replaced = request.unit.neighbours is Neighbours.REPLACE_ONE
     return LevelProblem.from_decomposition(
         decomposition, workload.domain, levels_of_one_tree(workload), looser, replaced=replaced
@@ -173,7 +169,7 @@ class TreeEstimation(abc.ABC):
         return math.prod((1 - 1 / n) * n**2 for n in (self.decomposition.sizes[a] for a in attributes))
 
     @cached_property
-    def variances(self) -> list[Floats]:
+    def class_variances(self) -> list[Floats]:
         """Achieved variances of every table's numbers, by class of places, table by table."""
         out = [np.zeros(len(self.tree.counts[x])) for x in self.problem.level]
         for margin in self.margins.values():
@@ -191,10 +187,11 @@ class TreeEstimation(abc.ABC):
     def by_place(self, j: int) -> tuple[Floats, Floats]:
         """Return the variance of each place of table j, (N_ℓ,), and the ratio of its target to the tightest target."""
         level = int(self.problem.level[j])
-        return self.variances[j][self.tree.class_of[level]], self.problem.looser[j][self.problem.tree.class_of[level]]
+        ratios = self.problem.looser[j][self.problem.tree.class_of[level]]
+        return self.class_variances[j][self.tree.class_of[level]], ratios
 
     @cached_property
-    def worst(self) -> Floats:
+    def variances(self) -> Floats:
         """Largest variance of every table, each divided by the ratio of its target to the tightest target."""
         return np.array([float((np.divide(*self.by_place(j))).max()) for j in range(len(self.problem.level))])
 
@@ -486,21 +483,18 @@ class LevelEstimation(TreeEstimation):
         return weighted, {}
 
 
-class LevelMechanism(GaussianMechanism):
-    """The least cost of one noise scale for each level and margin that meets every target."""
+class TreeCodec(Codec):
+    """Strategies whose attributes are those of the tables and the levels of a tree."""
 
-    name = "fit-for-use-by-level"
-    family = "levels and sectors"
-    optimal = False
+    def cell_structure(self, request: Publication) -> CellStructure:
+        """Return every level as an attribute of its own."""
+        sizes = request.workload.domain.sizes
+        return CellStructure(tuple((a, sizes[a]) for a in attributes_by_level(request.workload)[0]), ())
 
-    def is_default_for(self, request: Publication) -> bool:
-        """Return False: the planner of Gaussian noise chooses this form if it is `is_supported`."""
-        del request
-        return False
 
-    def supports(self, request: Publication) -> bool:
-        """Return True for a publication with Gaussian noise that `is_supported`."""
-        return super().is_default_for(request) and is_supported(request)
+@final
+class LevelCodec(TreeCodec, SectorCodec):
+    """Strategies of one noise scale for each level and margin."""
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
@@ -513,7 +507,7 @@ class LevelMechanism(GaussianMechanism):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        GaussianMechanism.check(self, part)
+        super().check(part)
         if any(g.basis.tolist() != [[1]] for g in part.strategy.groups):
             raise PlanError(
                 "levels-not-counts",
@@ -537,26 +531,17 @@ class LevelMechanism(GaussianMechanism):
                 "Nothing was measured.",
             )
 
-    def cell_structure(self, request: Publication) -> CellStructure:
-        """Return every level as an attribute of its own."""
-        sizes = request.workload.domain.sizes
-        return CellStructure(tuple((a, sizes[a]) for a in attributes_by_level(request.workload)[0]), ())
-
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload in sectors, with every level as an attribute of its own."""
         return decompose(part.publication.workload, [g.basis for g in part.strategy.groups], by_level=True)
 
-    def estimation(self, part: TablePart) -> TreeEstimation:
-        """Return the estimation of every sector from the answers of all levels."""
-        return LevelEstimation(problem(part.publication, part.decomposition), part.strategy, part.decomposition)
 
-    def variances(self, part: TablePart) -> Floats:
-        """Return the variance of the worst place of every table, scaled to the tightest target if targets vary."""
-        return _estimation(part).worst
+class TreeErrors(BlockErrors):
+    """The errors of tables by levels, whose sectors are estimated from the answers of all levels."""
 
-    def table_variances(self, part: TablePart, name: str) -> Floats:
+    def table_variances(self, name: str) -> Floats:
         """Return the variance of every number of a table, in the table's shape: that of the number's place."""
-        estimation, j = _estimation(part), part.table_index(name)
+        part, estimation, j = self.part, _estimation(self.part), self.part.table_index(name)
         level = int(estimation.problem.level[j])
         table, domain = part.publication.workload[name], part.publication.workload.domain
         by_place, _ = estimation.by_place(j)
@@ -570,22 +555,32 @@ class LevelMechanism(GaussianMechanism):
         )
         return np.broadcast_to(by_place.reshape(shape), table.shape(domain))
 
-    def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
-        """Return normal quantiles times the standard errors."""
-        return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
-
-    def worst(self, part: TablePart, i: int) -> tuple[float, float]:
+    def worst(self, i: int) -> tuple[float, float]:
         """Return target and variance of the place with the largest ratio of variance to target."""
-        estimation, j = _estimation(part), int(np.arange(part.decomposition.rows)[part.decomposition.layout(i).rows][0])
+        d, estimation = self.part.decomposition, _estimation(self.part)
+        j = int(np.arange(d.rows)[d.layout(i).rows][0])
         achieved, looser = estimation.by_place(j)
         worst = int(np.argmax(achieved / looser))
-        return float(part.decomposition.variances[j] * looser[worst]), float(achieved[worst])
+        return float(d.variances[j] * looser[worst]), float(achieved[worst])
 
-    def separate_rho(self, part: TablePart) -> float:
+
+@final
+class LevelErrors(TreeErrors):
+    """The errors of tables with one noise scale for each level and margin."""
+
+    def estimation(self) -> TreeEstimation:
+        """Return the estimation of every sector from the answers of all levels."""
+        return LevelEstimation(*self.block_parts(problem))
+
+
+class TreeProof(GaussianProof):
+    """The least cost of noise by level or by place, with the bound for all strategies."""
+
+    def separate_rho(self) -> float:
         """Return ρ of separate tables; if targets vary by place, that of the record of costliest places."""
-        level_problem = _estimation(part).problem
+        part, level_problem = self.part, _estimation(self.part).problem
         if part.terms.distinct is not None or all((x == 1).all() for x in level_problem.looser):
-            return super().separate_rho(part)
+            return super().separate_rho()
         costs = np.zeros(len(level_problem.tree.counts[-1]))
         for j, variance in enumerate(part.decomposition.variances * part.relaxation):
             # A record has a cost at its place in each table: costs are carried down to the leaves, and added there.
@@ -595,30 +590,23 @@ class LevelMechanism(GaussianMechanism):
             costs += precisions
         return float(costs.max()) / 2 * part.publication.adjacency.records**2
 
-    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
-        """Return covariances of pairs of numbers from the answers of all levels."""
-        return _estimation(left_numbers.part).pair_covariances(left_numbers, right_numbers)
-
-    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
-        """Return covariances of sums of numbers from the answers of all levels."""
-        return _estimation(left_sums.numbers.part).sums(left_sums, right_sums, length)
-
-    def certificate(self, part: TablePart) -> Certificate:
+    def certificate(self) -> Certificate:
         """Return the dual bound at the evidence."""
-        bought = 1.0 if part.publication.budget is None else part.relaxation
-        proven = trees.bound(_estimation(part).problem, part.evidence) * part.terms.factor
-        return Certificate(value=part.objective_value, bound=proven / bought)
+        proven = trees.bound(_estimation(self.part).problem, self.part.evidence)
+        return self.relaxed_certificate(proven * self.part.terms.factor)
 
-    def prices(self, part: TablePart) -> Floats:
+    def prices(self) -> Floats:
         """Return prices from the dual weights."""
-        level_problem = _estimation(part).problem
-        trees.check(level_problem, part.evidence)
-        weights = level_problem.by_table(part.evidence.numbers)
+        level_problem = _estimation(self.part).problem
+        trees.check(level_problem, self.part.evidence)
+        weights = level_problem.by_table(self.part.evidence.numbers)
         return np.asarray(weights / weights.sum())
 
 
-def _estimation(part: SectorTablesPart) -> TreeEstimation:
+def _estimation(part: TablePart) -> TreeEstimation:
     return cast(TreeEstimation, part.estimation)
 
 
-LEVELS = LevelMechanism()
+LEVELS = TableMechanism(
+    "fit-for-use-by-level", LevelCodec(), LevelErrors, TreeProof, GaussianDescriptions, family="levels and sectors"
+)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from fitnoise.algebra import rules
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs._base import CellStructure
+from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.losses import rounded_up
-from fitnoise.kernel.units import Neighbours, Privacy
-from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Estimation, TableMechanism
+from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms._base import (
+    UNBIASED_ROUNDING,
+    Codec,
+    Descriptions,
+    Estimation,
+    Proof,
+    TableErrors,
+    TableMechanism,
+)
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
@@ -24,20 +31,17 @@ from fitnoise.mechanisms.gaussian.terms import relaxation, traded
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.messages import Message
 from fitnoise.reporting import Section
-from fitnoise.request.targets import z_score
+from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
 from fitnoise.solving.costly_sets import CostlySets
-from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
+from fitnoise.solving.sectors import Decomposition, decompose
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 
-class SectorMechanism(TableMechanism):
-    """The common part of all Gaussian noise on sectors, for any choice of the noise."""
-
-    privacy = Privacy.ZCDP
-    normal = True
+class SectorCodec(Codec):
+    """Strategies by sectors, for any choice of the noise."""
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the strategy measures the sectors that the tables need."""
@@ -61,20 +65,16 @@ class SectorMechanism(TableMechanism):
         bases = [g.basis for g in part.strategy.groups]
         return decompose(part.publication.workload, bases, separate=part.publication.structured_attributes)
 
-    def estimation(self, part: TablePart) -> Estimation:
+    write = staticmethod(sectors_document)
+    read = staticmethod(read_sectors)
+
+
+class SectorErrors(TableErrors):
+    """The errors of sectors with independent estimates."""
+
+    def estimation(self) -> Estimation:
         """Return the estimation of every sector from its own answers."""
-        return SectorEstimation(part.strategy)
-
-    def relaxation(self, part: TablePart) -> float:
-        """Return the largest ratio of achieved variance to target, or the ratio of the weighted totals."""
-        return relaxation(part.decomposition, part.terms, part.variances)
-
-    def half_widths(
-        self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
-    ) -> Floats:
-        """Return normal quantiles times the standard errors."""
-        numbers = part.variances[group.numbers[i]]
-        return np.asarray(z_score(confidence) * np.sqrt(numbers if row is None else numbers[row : row + 1]))
+        return SectorEstimation(self.part.strategy)
 
     def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, sector by sector."""
@@ -84,13 +84,61 @@ class SectorMechanism(TableMechanism):
         """Return covariances of sums of numbers, sector by sector."""
         return sums_by_sector(left_sums, right_sums, length)
 
-    def separate_rho(self, part: TablePart) -> float:
+
+class BlockEstimation(Estimation, Protocol):
+    """The estimation from a block design: noise scales by block of each set of attributes, by place or by axis."""
+
+    @property
+    def variances(self) -> Floats:
+        """The variance of the worst number of every table, relative to the tightest target if targets vary, (M,)."""
+
+    def pair_covariances(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
+        """Return covariances of pairs of numbers, (P,)."""
+
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
+        """Return covariances of corresponding sums, (J,); None if the caller must use pairs."""
+
+
+class BlockErrors(TableErrors):
+    """The errors of a block design, which its estimation computes."""
+
+    @property
+    def _block(self) -> BlockEstimation:
+        return cast(BlockEstimation, self.part.estimation)
+
+    def block_parts(self, problem: Callable[[Publication, Decomposition], Any]) -> tuple[Any, Any, Decomposition]:
+        """Return the problem, the strategy and the decomposition, from which an estimation is made."""
+        part = self.part
+        return problem(part.publication, part.decomposition), part.strategy, part.decomposition
+
+    def variances(self) -> Floats:
+        """Return the variance of the worst number of every table; the mean if the objective is the sum."""
+        return self._block.variances
+
+    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
+        """Return covariances of pairs of numbers from all answers."""
+        return self._block.pair_covariances(left_numbers, right_numbers)
+
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
+        """Return covariances of sums of numbers from all answers."""
+        return self._block.sums(left_sums, right_sums, length)
+
+
+class SectorProof(Proof):
+    """The common part of all proofs for Gaussian noise on sectors."""
+
+    def relaxation(self) -> float:
+        """Return the largest ratio of achieved variance to target, or the ratio of the weighted totals."""
+        return relaxation(self.part.decomposition, self.part.terms, self.part.variances)
+
+    def separate_rho(self) -> float:
         """Return ρ of independent Gaussian noise of target variance times relaxation, a separate plan for each table.
 
         m records that differ in attributes of a table are in different cells, and cost m times as much as one record.
         In other tables they cost m² times as much. Among sets of records in different structured cells, the costliest
         found set determines the cost.
         """
+        part = self.part
         d, unit, total, distinct = part.decomposition, part.publication.unit, 0.0, part.terms.distinct
         sets = None if part.terms.sets is None else CostlySets(part.terms.sets)
         big = np.array(d.sizes) > 1
@@ -121,53 +169,19 @@ class SectorMechanism(TableMechanism):
                 )
         return total / 2
 
-    def write(self, part: TablePart) -> Any:
-        """Return the strategy, group by group."""
-        return sectors_document(part.strategy)
 
-    def read(self, document: Any, structure: CellStructure) -> Strategy:
-        """Return the strategy that `write` wrote."""
-        return read_sectors(document, structure)
+class GaussianProof(SectorProof):
+    """The least cost that meets every target, with the dual bound at the evidence."""
 
-    def describe_noise(self, part: TablePart) -> dict[str, Any]:
-        """Return the name, and the noise scale of every sector."""
-        names = np.array(part.decomposition.exchangeable, dtype=object)
-        return {
-            "name": self.name,
-            **self.release_entries(part),
-            "noise": Message("report.noise.gaussian"),
-            "scales": [
-                {
-                    "attributes": names[g.attributes].tolist(),
-                    "answers": g.answers.tolist(),
-                    "scales": scales_document(g.scales),
-                }
-                for g in part.strategy.groups
-            ],
-        }
-
-    def release_entries(self, part: TablePart) -> dict[str, Any]:
-        """Return further entries of release.json before the noise."""
-        del part
-        return {}
-
-
-class GaussianMechanism(SectorMechanism):
-    """The least cost that meets every target."""
-
-    name = "fit-for-use"
-    unbiased = True
-    price_heading = Message("report.heading.share_of_price")
-    family = "sectors, optimal"
-    optimal = True
-
-    def objective_value(self, part: TablePart) -> float:
+    def objective_value(self) -> float:
         """Return Δ², relative to cell budgets; for a hybrid objective plus λ Σ ω var."""
+        part = self.part
         cost = rounded_up(part.exact_weighted_cost)
         return cost if part.terms.trade is None else cost + traded(part.terms, part.variances)
 
-    def certificate(self, part: TablePart) -> Certificate:
+    def certificate(self) -> Certificate:
         """Return the dual bound at the evidence."""
+        part = self.part
         if (part.evidence.pairs is not None) != (part.publication.unit.neighbours is Neighbours.REPLACE_ONE):
             raise PlanError(
                 "evidence-of-other-neighbours",
@@ -176,32 +190,24 @@ class GaussianMechanism(SectorMechanism):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        return dual_certificate(part)
+        return self.relaxed_certificate(lower_bound(part.decomposition, part.evidence, part.terms))
 
-    def unbiased_bound(self, part: TablePart) -> float:
+    def relaxed_certificate(self, bound: float) -> Certificate:
+        """Return the value, and a bound for the requested targets, divided by the relaxation under a budget."""
+        # Under a budget all targets are relaxed by one factor, and costs fall by it.
+        bought = 1.0 if self.part.publication.budget is None else self.part.relaxation
+        return Certificate(value=self.part.objective_value, bound=bound / bought)
+
+    def unbiased_bound(self) -> float:
         """Return ½ log(1 + ν²), a bound on ρ relative to cell budgets: ν² is `bound`, less λ Σ ω var if hybrid."""
-        proven = part.bound
-        if part.terms.trade is not None:
-            proven = max(0.0, proven - traded(part.terms, part.variances))
+        proven = self.part.bound
+        if self.part.terms.trade is not None:
+            proven = max(0.0, proven - traded(self.part.terms, self.part.variances))
         return math.log1p(proven) / 2 * (1 - UNBIASED_ROUNDING)
 
-    def report_proof(self, part: TablePart) -> Iterator[Section]:
-        """Yield the sections on the cost, or on the objective, and its bound."""
-        terms, error = part.terms, None
-        if terms.trade is not None and terms.weights is not None:
-            error = float(terms.weights @ part.variances)
-        cost = float(part.exact_weighted_cost)
-        yield from proof(part.publication, part.certificate, cost, rounded_up(part.exact_cost), error)
-        if part.terms.sets is not None:
-            yield gained(part)
-
-    def report_universal_bound(self, part: TablePart) -> Section:
-        """Return the section on the least ρ of any unbiased mechanism."""
-        hybrid = part.terms.trade is not None
-        return unbiased(self.unbiased_bound(part), float(part.exact_weighted_cost) / 2, hybrid=hybrid)
-
-    def prices(self, part: TablePart) -> Floats:
+    def prices(self) -> Floats:
         """Return prices from the dual weights, or from the weights of the total."""
+        part = self.part
         t, q = part.terms, part.evidence.numbers
         check_evidence(part.decomposition, part.evidence, t)
         if t.weights is None:
@@ -212,13 +218,52 @@ class GaussianMechanism(SectorMechanism):
         return np.asarray(q / part.objective_value)
 
 
-def dual_certificate(part: TablePart) -> Certificate:
-    """Return the value, and the dual bound at the evidence, divided by the relaxation under a budget."""
-    bound = lower_bound(part.decomposition, part.evidence, part.terms)
-    # The bound is for the requested targets. Under a budget all targets are relaxed by one factor, and costs fall by
-    # it.
-    bought = 1.0 if part.publication.budget is None else part.relaxation
-    return Certificate(value=part.objective_value, bound=bound / bought)
+class SectorDescriptions(Descriptions):
+    """The description of Gaussian noise: the noise scales of each part of the strategy."""
+
+    def describe_noise(self) -> dict[str, Any]:
+        """Return the name, and the noise scales of every part of the strategy."""
+        return {
+            "name": self.part.mechanism.name,
+            **self.release_entries(),
+            "noise": Message("report.noise.gaussian"),
+            "scales": [
+                {"attributes": attributes, "answers": answers.tolist(), "scales": scales_document(scales)}
+                for attributes, answers, scales in self.noise_scales()
+            ],
+        }
+
+    def release_entries(self) -> dict[str, Any]:
+        """Return further entries of release.json before the noise."""
+        return {}
+
+    def noise_scales(self) -> Iterator[tuple[list[Any], Indices, Floats]]:
+        """Yield the attributes, the numbers of answers and the noise scales of each group of sectors."""
+        names = np.array(self.part.decomposition.exchangeable, dtype=object)
+        for g in self.part.strategy.groups:
+            yield names[g.attributes].tolist(), g.answers, g.scales
+
+
+class GaussianDescriptions(SectorDescriptions):
+    """The descriptions of Gaussian noise of the least cost, and of its bound."""
+
+    price_heading = Message("report.heading.share_of_price")
+
+    def report_proof(self) -> Iterator[Section]:
+        """Yield the sections on the cost, or on the objective, and its bound."""
+        part, error = self.part.complete, None
+        if part.terms.trade is not None and part.terms.weights is not None:
+            error = float(part.terms.weights @ part.variances)
+        cost = float(part.exact_weighted_cost)
+        yield from proof(part.publication, part.certificate, cost, rounded_up(part.exact_cost), error)
+        if part.terms.sets is not None:
+            yield gained(part)
+
+    def report_universal_bound(self) -> Section:
+        """Return the section on the least ρ of any unbiased mechanism."""
+        part = self.part.complete
+        hybrid = part.terms.trade is not None
+        return unbiased(part.unbiased_bound or 0.0, float(part.exact_weighted_cost) / 2, hybrid=hybrid)
 
 
 def other_sectors() -> PlanError:
@@ -253,4 +298,12 @@ def _gram(queries: Any, precision: Floats) -> Floats:
     return np.asarray(rules.weighted_gram(queries, precision))
 
 
-GAUSSIAN = GaussianMechanism()
+GAUSSIAN = TableMechanism(
+    "fit-for-use",
+    SectorCodec(),
+    SectorErrors,
+    GaussianProof,
+    GaussianDescriptions,
+    family="sectors, optimal",
+    optimal=True,
+)

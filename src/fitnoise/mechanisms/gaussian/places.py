@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
@@ -23,17 +23,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import INT64_SAFE_BOUND, CellStructure
+from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.designs.linear import MAX_SCALE, axis_rows
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
-from fitnoise.mechanisms.documents import read_trees, scales_document, trees_document
+from fitnoise.mechanisms._base import TableMechanism
+from fitnoise.mechanisms.documents import read_trees, trees_document
 from fitnoise.mechanisms.gaussian.estimate import gains, uncentre
-from fitnoise.mechanisms.gaussian.levels import ByLevel, LevelMechanism, Margin, TreeEstimation, is_supported, problem
-from fitnoise.mechanisms.gaussian.mechanism import other_sectors
-from fitnoise.mechanisms.gaussian.rounding import MIN_EXPONENT, cut, out_of_reach
+from fitnoise.mechanisms.gaussian.levels import (
+    ByLevel,
+    Margin,
+    TreeCodec,
+    TreeErrors,
+    TreeEstimation,
+    TreeProof,
+    is_supported,
+    problem,
+)
+from fitnoise.mechanisms.gaussian.mechanism import GaussianDescriptions, other_sectors
+from fitnoise.mechanisms.gaussian.rounding import MIN_EXPONENT, out_of_reach, rescaled_block
 from fitnoise.messages import Message
-from fitnoise.request.publication import Publication
 from fitnoise.solving.sectors import Decomposition, decompose
 from fitnoise.solving.trees import LevelProblem, TreeQuotient
 from fitnoise.solving.weighted_trees import LevelInformation, TreeWeights, polished
@@ -174,15 +183,12 @@ def rescaled(strategy: TreeStrategy, factor: float, *, up: bool) -> TreeStrategy
     """
     groups = []
     for g in strategy.groups:
-        scales = {level: cut(s * factor, up=up) for level, s in g.scales.items()}
-        smallest = min(float(s.min()) for s in scales.values())
-        shift = max(MIN_EXPONENT - math.frexp(smallest)[1], 0) if smallest > 0 else 0
-        scales = {level: np.ldexp(s, shift) for level, s in scales.items()}
-        good = all(((s > 0) & (s <= MAX_SCALE)).all() for s in scales.values())
-        # The multiple is a 64-bit integer.
-        if not good or shift + g.multiple.bit_length() > 61:
-            raise out_of_reach()
-        groups.append(replace(g, multiple=g.multiple << shift, scales=scales))
+        cuts = np.cumsum([len(x) for x in g.scales.values()])
+        scales, multiples = rescaled_block(
+            np.concatenate(list(g.scales.values())) * factor, cuts[-1:], np.array([g.multiple]), up=up
+        )
+        by_level = dict(zip(g.scales, np.split(scales, cuts[:-1]), strict=True))
+        groups.append(replace(g, multiple=int(multiples[0]), scales=by_level))
     return replace(strategy, groups=tuple(groups))
 
 
@@ -277,12 +283,8 @@ def classes(strategy: TreeStrategy) -> TreeQuotient:
 
 
 @final
-class PlaceMechanism(LevelMechanism):
-    """The least cost of noise scales by class of place that meets every target."""
-
-    name = "fit-for-use-by-place"
-    family = "places and sectors"
-    equal_cost = Message("report.profile.as_costliest_place")
+class PlaceCodec(TreeCodec):
+    """Strategies of noise scales by class of place."""
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
@@ -312,45 +314,38 @@ class PlaceMechanism(LevelMechanism):
             raise other_sectors()
         _ = classes(strategy)
 
-    def cell_structure(self, request: Publication) -> CellStructure:
-        """Return every level as an attribute of its own."""
-        return super().cell_structure(request)
-
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload in sectors, with every level as an attribute of its own."""
         return decompose(part.publication.workload, by_level=True)
 
-    def estimation(self, part: TablePart) -> TreeEstimation:
+    write = staticmethod(trees_document)
+    read = staticmethod(read_trees)
+
+
+@final
+class PlaceErrors(TreeErrors):
+    """The errors of tables with noise scales by class of place."""
+
+    def estimation(self) -> TreeEstimation:
         """Return the estimation of every sector from the answers of all levels."""
-        return PlaceEstimation(problem(part.publication, part.decomposition), part.strategy, part.decomposition)
+        return PlaceEstimation(*self.block_parts(problem))
 
-    def write(self, part: TablePart) -> Any:
-        """Return the tree, its classes, then the measured sums."""
-        return trees_document(part.strategy)
 
-    def read(self, document: Any, structure: CellStructure) -> Any:
-        """Return the strategy that `write` wrote."""
-        return read_trees(document, structure)
+@final
+class PlaceDescriptions(GaussianDescriptions):
+    """The descriptions of noise scales by class of place."""
 
-    def describe_noise(self, part: TablePart) -> dict[str, Any]:
-        """Return the name, and the noise scale of every class of places."""
-        strategy = part.strategy
+    equal_cost = Message("report.profile.as_costliest_place")
+
+    def noise_scales(self) -> Iterator[tuple[list[Any], Indices, Floats]]:
+        """Yield the attributes, the numbers of answers and the noise scales of each measured tree."""
+        strategy = self.part.strategy
         names = strategy.structure.names
-        return {
-            "name": self.name,
-            "noise": Message("report.noise.gaussian"),
-            "scales": [
-                {
-                    "attributes": [
-                        *(names[a] for a in g.attributes),
-                        *(names[strategy.levels[x - 1]] for x in g.scales if x),
-                    ],
-                    "answers": counts.tolist(),
-                    "scales": scales_document(np.concatenate(list(g.scales.values()))),
-                }
-                for g, counts in zip(strategy.groups, strategy.counts, strict=True)
-            ],
-        }
+        for g, counts in zip(strategy.groups, strategy.counts, strict=True):
+            levels = [names[strategy.levels[x - 1]] for x in g.scales if x]
+            yield [*(names[a] for a in g.attributes), *levels], counts, np.concatenate(list(g.scales.values()))
 
 
-PLACES = PlaceMechanism()
+PLACES = TableMechanism(
+    "fit-for-use-by-place", PlaceCodec(), PlaceErrors, TreeProof, PlaceDescriptions, family="places and sectors"
+)

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar, cast, final
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.designs.trees import TreeStrategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import SearchOptions
+from fitnoise.mechanisms._base import Planner, SearchOptions
 from fitnoise.mechanisms.gaussian import places as by_place
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
 from fitnoise.mechanisms.gaussian.levels import (
@@ -102,6 +103,9 @@ SIMPLE_LEVELS_GAP = 3e-3
 
 Solve = Callable[[Formulation, Weights | None, float], Solution]
 """Function that solves a problem to a gap, from starting weights if they are given."""
+
+S = TypeVar("S", bound=Design)
+"""The kind of a strategy."""
 
 MIXTURE_STEPS = 8
 """Number of plans in each of three searches, over numbers of records of one unit and over mixtures."""
@@ -520,7 +524,7 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
         weights = trees.solve(mixed)
         factors = [x[:, None, None] for x in trees.factors(mixed, decomposition, weights)]
         strategy = round_strategy(decomposition, factors, BITS[0])
-        achieved = LevelEstimation(level_problem, strategy, decomposition).worst
+        achieved = LevelEstimation(level_problem, strategy, decomposition).variances
         strategy = scale_noise(decomposition, terms(publication, decomposition), strategy, publication, achieved)
         outcome = (status_message("report.status.level_scales"), status_message("report.status.bound_for_all"))
         part = TablePart(LEVELS, publication, strategy, evidence, outcome)
@@ -567,15 +571,8 @@ def _by_place(
     # Rounding can cost the better weights more than even noise on every number, so both are tried.
     for x in (best, independent):
         strategy = by_place.rounded(problem, decomposition, x, records, publication.unit.parts)
-        if publication.budget is not None:
-            factor = _spending(publication, strategy, publication.budget.gaussian_rho)
-            strategy = by_place.rescaled(strategy, factor, up=True)
-            _refuse_spent(publication, strategy)
-        else:
-            achieved = PlaceEstimation(problem, strategy, decomposition).worst
-            factor = relaxation(decomposition, terms(publication, decomposition), achieved) ** -0.5 * (1 - 1e-12)
-            strategy = by_place.rescaled(strategy, factor, up=False)
-        strategies.append(strategy)
+        estimation = PlaceEstimation(problem, strategy, decomposition)
+        strategies.append(_scaled(publication, estimation, by_place.rescaled))
     outcome = (status_message("report.status.place_scales"), status_message("report.status.bound_for_all"))
     return min(
         (TablePart(PLACES, publication, x, evidence, outcome) for x in strategies),
@@ -648,12 +645,16 @@ def _of_axes(
 ) -> ProductStrategy:
     """Return the integers of a form, scaled to targets or a budget."""
     strategy = rounded(problem, d, product_strategy, bits)
+    return _scaled(publication, ProductEstimation(problem, strategy, d), rescaled)
+
+
+def _scaled(publication: Publication, estimation: PlaceEstimation | ProductEstimation, rescaled: Callable[..., S]) -> S:
+    """Return the strategy of a block design, scaled to targets or a budget."""
+    strategy, d = cast(S, estimation.strategy), estimation.decomposition
     if publication.budget is not None:
-        scaled = rescaled(strategy, _spending(publication, strategy, publication.budget.gaussian_rho), up=True)
-        _refuse_spent(publication, scaled)
-        return scaled
-    achieved = ProductEstimation(problem, strategy, d).variances
-    return rescaled(strategy, relaxation(d, terms(publication, d), achieved) ** -0.5 * (1 - 1e-12), up=False)
+        return _spent(publication, strategy, publication.budget.gaussian_rho, rescaled)
+    ratio = relaxation(d, terms(publication, d), estimation.variances)
+    return rescaled(strategy, ratio**-0.5 * (1 - 1e-12), up=False)
 
 
 def allowance(decomposition: Decomposition) -> str:
@@ -663,25 +664,64 @@ def allowance(decomposition: Decomposition) -> str:
     return "The queries are real numbers of deficient rank, answered to 26 bits, and the gap includes this error."
 
 
-def planned(request: Publication, effort: SearchOptions) -> TablePart:
-    """Return the part for some tables, as the registry calls it."""
-    if effort.seconds is not None:
-        raise PlanError(
-            "seconds-with-gaussian-noise",
-            "seconds is set, and the noise is Gaussian.",
-            "seconds limits the search for plans with Laplace noise.",
-            "Leave seconds out, or request a larger gap.",
-            "No plan was made.",
+class SectorPlanner(Planner):
+    """The planner of Gaussian noise; it chooses levels, places or product form where sectors have too many cells."""
+
+    mechanism = GAUSSIAN
+
+    def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
+        """Return the part of least cost for these tables."""
+        if effort.seconds is not None:
+            raise PlanError(
+                "seconds-with-gaussian-noise",
+                "seconds is set, and the noise is Gaussian.",
+                "seconds limits the search for plans with Laplace noise.",
+                "Leave seconds out, or request a larger gap.",
+                "No plan was made.",
+            )
+        return plan(
+            request,
+            gap=effort.gap,
+            refine=effort.refine,
+            start=effort.start,
+            device=effort.device,
+            max_iterations=effort.max_iterations,
+            progress=effort.progress,
         )
-    return plan(
-        request,
-        gap=effort.gap,
-        refine=effort.refine,
-        start=effort.start,
-        device=effort.device,
-        max_iterations=effort.max_iterations,
-        progress=effort.progress,
-    )
+
+
+class LevelPlanner(SectorPlanner):
+    """The planner of one noise scale for each level and margin."""
+
+    mechanism = LEVELS
+    is_default = False
+
+    def supports(self, request: Publication) -> bool:
+        """Return True for a publication with Gaussian noise that `is_supported`."""
+        return super().supports(request) and is_supported(request)
+
+
+@final
+class PlacePlanner(LevelPlanner):
+    """The planner of noise scales by class of place."""
+
+    mechanism = PLACES
+
+
+@final
+class ProductPlanner(SectorPlanner):
+    """The planner of product form."""
+
+    mechanism = PRODUCTS
+    is_default = False
+
+    def supports(self, request: Publication) -> bool:
+        """Return True for a publication with Gaussian noise that :func:`obstacle` does not exclude."""
+        return super().supports(request) and obstacle(request) is None
+
+    def is_dense(self, request: Publication) -> bool:
+        """Return True if the joint cells are few enough for a joint plan, which needs more memory than product form."""
+        return joint_cells(request) <= MAX_STRUCTURED_CELLS
 
 
 @dataclass(frozen=True, eq=False)
@@ -848,27 +888,16 @@ def scale_noise(
             stretch = min(stretch, (cost / error) ** 0.5)
         # The root is rounded, and every target is to hold as computed.
         return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
-    scaled = rescale(strategy, _spending(publication, strategy, publication.budget.gaussian_rho), up=True)
-    _refuse_spent(publication, scaled)
-    return scaled
+    return _spent(publication, strategy, publication.budget.gaussian_rho, rescale)
 
 
-def _spending(publication: Publication, strategy: Design, allowed: Fraction) -> float:
-    """Return the factor of the noise that spends a budget, and no more."""
+def _spent(publication: Publication, strategy: S, allowed: Fraction, rescaled: Callable[..., S]) -> S:
+    """Return the strategy with the noise that spends a budget, and no more."""
     spent = _claimed_cost(publication, strategy) / 2
     refuse_pointless(2 * spent)
     # The root is rounded, and a budget may not be exceeded by any amount.
-    return math.sqrt(spent / allowed) * (1 + 1e-12)
-
-
-def _claimed_cost(publication: Publication, strategy: Design) -> Fraction:
-    """Return the cost of a strategy with the smallest price that is found and proven (`weighted_cost`)."""
-    return weighted_cost(publication, claimed(strategy, publication.adjacency))
-
-
-def _refuse_spent(publication: Publication, strategy: Design) -> None:
-    """Raise PlanError for a strategy above its budget."""
-    if publication.budget is not None and _claimed_cost(publication, strategy) / 2 > publication.budget.gaussian_rho:
+    scaled = rescaled(strategy, math.sqrt(spent / allowed) * (1 + 1e-12), up=True)
+    if _claimed_cost(publication, scaled) / 2 > allowed:
         raise PlanError(
             "rounding-exceeds-budget",
             "Rounding put the plan above its budget.",
@@ -876,6 +905,12 @@ def _refuse_spent(publication: Publication, strategy: Design) -> None:
             "Report this defect.",
             "No plan was made.",
         )
+    return scaled
+
+
+def _claimed_cost(publication: Publication, strategy: Design) -> Fraction:
+    """Return the cost of a strategy with the smallest price that is found and proven (`weighted_cost`)."""
+    return weighted_cost(publication, claimed(strategy, publication.adjacency))
 
 
 def _bound_sentence(plan: TablePart) -> str:

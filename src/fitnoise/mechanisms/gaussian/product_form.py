@@ -17,7 +17,7 @@ of the largest table.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, final
@@ -32,16 +32,16 @@ from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH, CellStructure
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import SectorIndex, SectorTablesPart
-from fitnoise.mechanisms.documents import products_document, read_products, scales_document
+from fitnoise.mechanisms._base import Codec, SectorIndex, TableMechanism
+from fitnoise.mechanisms.documents import products_document, read_products
 from fitnoise.mechanisms.gaussian.estimate import uncentre
-from fitnoise.mechanisms.gaussian.mechanism import GaussianMechanism, other_sectors
-from fitnoise.mechanisms.gaussian.rounding import MIN_EXPONENT, cut, out_of_reach
-from fitnoise.mechanisms.gaussian.terms import terms
+from fitnoise.mechanisms.gaussian.mechanism import BlockErrors, GaussianDescriptions, GaussianProof, other_sectors
+from fitnoise.mechanisms.gaussian.rounding import out_of_reach, rescaled_block
+from fitnoise.mechanisms.gaussian.terms import target_ratios, terms
 from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, dots, mean_weight, with_sums
 from fitnoise.messages import Message
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.request.targets import ByAttribute, z_score
+from fitnoise.request.targets import ByAttribute
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
 from fitnoise.solving import cores, product_form
 from fitnoise.solving.certificates import Certificate
@@ -141,13 +141,9 @@ def _looser(workload: Workload, decomposition: Decomposition) -> dict[int, tuple
     for group in decomposition.tables:
         places = np.cumsum([0, *group.spans])
         for number in group.tables.tolist():
-            table = workload.tables[number]
-            if isinstance(table.target.number, ByAttribute):
-                targets = table.variances(workload.domain, workload.confidence)
-                axis = table.attributes.index(table.target.number.attribute)
-                # Targets vary along one attribute only, so one line of them has all their values.
-                axis_targets = targets[tuple(slice(None) if i == axis else 0 for i in range(targets.ndim))]
-                out[number] = int(places[axis]), axis_targets / axis_targets.min()
+            varying = target_ratios(workload, workload.tables[number])
+            if varying is not None:
+                out[number] = int(places[varying[0]]), varying[1]
     return out
 
 
@@ -369,6 +365,11 @@ class ProductEstimation:
             total += x
         return total
 
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
+        """Return None, so that the caller uses pairs: the strategy measures no common values."""
+        del left_sums, right_sums, length
+        return None
+
     def pair_covariances(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, (P,): sums over sets of products along the axes."""
         mine, theirs = self._axis_rows(left_numbers), self._axis_rows(right_numbers)
@@ -533,43 +534,15 @@ def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductSt
     """
     groups = []
     for g, grids in zip(strategy.groups, strategy.grids, strict=True):
-        scales = cut(g.scales * factor, up=up)
-        if not ((scales > 0) & (scales <= MAX_SCALE)).all():
-            raise out_of_reach()
         counts = np.array([math.prod(grid) for grid in grids], dtype=np.int64)
-        smallest = np.minimum.reduceat(scales, np.cumsum(counts) - counts)
-        shift = np.maximum(MIN_EXPONENT - np.frexp(smallest)[1], 0)
-        # The multiples are 64-bit integers.
-        if (shift + np.frexp(g.multiples)[1] > 61).any():
-            raise out_of_reach()
-        scales = np.ldexp(scales, np.repeat(shift, counts))
-        if not (scales <= MAX_SCALE).all():
-            raise out_of_reach()
-        groups.append(replace(g, multiples=g.multiples << shift.astype(np.int64), scales=scales))
+        scales, multiples = rescaled_block(g.scales * factor, counts, g.multiples, up=up)
+        groups.append(replace(g, multiples=multiples, scales=scales))
     return replace(strategy, groups=tuple(groups))
 
 
 @final
-class ProductMechanism(GaussianMechanism):
-    """The least cost, in product form, that meets every target."""
-
-    name = "fit-for-use-by-axis"
-    equal_cost = Message("report.profile.as_costliest")
-    family = "product form"
-    optimal = False
-
-    def is_default_for(self, request: Publication) -> bool:
-        """Return False: the planner of Gaussian noise chooses this form if dense matrices would be too large."""
-        del request
-        return False
-
-    def supports(self, request: Publication) -> bool:
-        """Return True for a publication with Gaussian noise that :func:`obstacle` does not exclude."""
-        return super().is_default_for(request) and obstacle(request) is None
-
-    def is_dense(self, request: Publication) -> bool:
-        """Return True if the joint cells are few enough for a joint plan, which needs more memory than product form."""
-        return joint_cells(request) <= MAX_STRUCTURED_CELLS
+class ProductCodec(Codec):
+    """Strategies in product form."""
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the factors measure the sets that the tables need."""
@@ -624,17 +597,22 @@ class ProductMechanism(GaussianMechanism):
         """Return the workload in sectors, with every attribute as an axis."""
         return decompose_by_axis(part.publication.workload)
 
-    def estimation(self, part: TablePart) -> ProductEstimation:
+    write = staticmethod(products_document)
+    read = staticmethod(read_products)
+
+
+@final
+class ProductErrors(BlockErrors):
+    """The errors of tables in product form."""
+
+    def estimation(self) -> ProductEstimation:
         """Return the estimation of every sector from its own answers, axis by axis."""
-        return ProductEstimation(problem(part.publication, part.decomposition), part.strategy, part.decomposition)
+        return ProductEstimation(*self.block_parts(problem))
 
-    def variances(self, part: TablePart) -> Floats:
-        """Return the variance of the worst row of every table; the mean if the objective is the sum."""
-        return _estimation(part).variances
-
-    def worst(self, part: TablePart, i: int) -> tuple[float, float]:
+    def worst(self, i: int) -> tuple[float, float]:
         """Return target and variance of the row with the largest variance, relative to its target."""
-        estimation, target = _estimation(part), float(part.decomposition.variances[i])
+        part, estimation = self.part, _estimation(self.part)
+        target = float(part.decomposition.variances[i])
         group, index = part.decomposition.group_of(i)
         table = part.publication.workload.tables[i]
         if not isinstance(table.target.number, ByAttribute):
@@ -645,47 +623,39 @@ class ProductMechanism(GaussianMechanism):
         worst = int(np.argmax(variances / targets))
         return float(targets.flat[worst]), float(variances.flat[worst])
 
-    def table_variances(self, part: TablePart, name: str) -> Floats:
+    def table_variances(self, name: str) -> Floats:
         """Return the variance of every number of a table."""
-        group, i = part.decomposition.group_of(part.table_index(name))
-        variances = _estimation(part).table_variances(group.axes[i].tolist(), group.views)
+        group, i = self.part.decomposition.group_of(self.part.table_index(name))
+        variances = _estimation(self.part).table_variances(group.axes[i].tolist(), group.views)
         return np.asarray(group.columns(variances[None])[0])
 
-    def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
-        """Return normal quantiles times the standard errors."""
-        return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
 
-    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
-        """Return covariances of pairs of numbers, axis by axis."""
-        return _estimation(left_numbers.part).pair_covariances(left_numbers, right_numbers)
+@final
+class ProductProof(GaussianProof):
+    """The least cost in product form, with the bound for all strategies."""
 
-    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
-        """Return None, so that the caller uses pairs: the strategy measures no common values."""
-        del left_sums, right_sums, length
-        return None
-
-    def certificate(self, part: TablePart) -> Certificate:
+    def certificate(self) -> Certificate:
         """Return the dual bound at the evidence: the largest over the possible steps of one record."""
-        bought = 1.0 if part.publication.budget is None else part.relaxation
-        product_problem, steps = _estimation(part).problem, part.publication.adjacency.step_relations
+        product_problem, steps = _estimation(self.part).problem, self.part.publication.adjacency.step_relations
         ways = [replace(product_problem, replaced=step is Neighbours.REPLACE_ONE) for step in steps]
         # Each possible step of one record gives a valid bound, so the largest of them holds.
-        proven = max(cores.lower_bound(x, part.evidence) for x in ways) * part.terms.factor
-        return Certificate(value=part.objective_value, bound=proven / bought)
+        proven = max(cores.lower_bound(x, self.part.evidence) for x in ways)
+        return self.relaxed_certificate(proven * self.part.terms.factor)
 
-    def prices(self, part: TablePart) -> Floats:
+    def prices(self) -> Floats:
         """Return prices from the dual weights, or from the weights of the total."""
-        product_problem = _estimation(part).problem
-        product_form.DualWeights.read(product_problem, part.evidence)
+        product_problem, evidence = _estimation(self.part).problem, self.part.evidence
+        product_form.DualWeights.read(product_problem, evidence)
         if product_problem.shares is not None:
             return product_problem.shares
-        return np.asarray(part.evidence.numbers / part.evidence.numbers.sum())
+        return np.asarray(evidence.numbers / evidence.numbers.sum())
 
-    def separate_rho(self, part: TablePart) -> float:
+    def separate_rho(self) -> float:
         """Return ρ of independent Gaussian noise of target variance times relaxation, a separate plan for each table.
 
         Under replace-one neighbours the costliest pair of records is searched, so ρ may be too small.
         """
+        part = self.part
         replaced = part.publication.unit.neighbours is Neighbours.REPLACE_ONE
         gram_cache: dict[tuple[Operator | None, bytes, int], Floats] = {}
         sizes = np.array(part.decomposition.sizes)
@@ -707,29 +677,18 @@ class ProductMechanism(GaussianMechanism):
                 total += costs[key] / (target * part.relaxation)
         return total / 2 * part.publication.adjacency.records**2
 
-    def write(self, part: TablePart) -> Any:
-        """Return the factors, then the sets."""
-        return products_document(part.strategy)
 
-    def read(self, document: Any, structure: CellStructure) -> Any:
-        """Return the strategy that `write` wrote."""
-        return read_products(document, structure)
+@final
+class ProductDescriptions(GaussianDescriptions):
+    """The descriptions of noise in product form."""
 
-    def describe_noise(self, part: TablePart) -> dict[str, Any]:
-        """Return the name, and the noise scale of every set."""
-        names = np.array(part.decomposition.exchangeable, dtype=object)
-        return {
-            "name": self.name,
-            "noise": Message("report.noise.gaussian"),
-            "scales": [
-                {
-                    "attributes": names[g.attributes].tolist(),
-                    "answers": counts.tolist(),
-                    "scales": scales_document(g.scales),
-                }
-                for g, counts in zip(part.strategy.groups, part.strategy.counts, strict=True)
-            ],
-        }
+    equal_cost = Message("report.profile.as_costliest")
+
+    def noise_scales(self) -> Iterator[tuple[list[Any], Indices, Floats]]:
+        """Yield the attributes, the numbers of answers and the noise scales of each group of sets."""
+        strategy, names = self.part.strategy, np.array(self.part.decomposition.exchangeable, dtype=object)
+        for g, counts in zip(strategy.groups, strategy.counts, strict=True):
+            yield names[g.attributes].tolist(), counts, g.scales
 
 
 def _gram(
@@ -777,8 +736,10 @@ def _climb(pairs: Sequence[tuple[Floats, Floats, Floats]], best: list[int]) -> f
             entries[axis] = [part[best[axis]] for part in axis_pairs]
 
 
-def _estimation(part: SectorTablesPart) -> ProductEstimation:
+def _estimation(part: TablePart) -> ProductEstimation:
     return cast(ProductEstimation, part.estimation)
 
 
-PRODUCTS = ProductMechanism()
+PRODUCTS = TableMechanism(
+    "fit-for-use-by-axis", ProductCodec(), ProductErrors, ProductProof, ProductDescriptions, family="product form"
+)

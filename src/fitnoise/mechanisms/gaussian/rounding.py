@@ -160,6 +160,30 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
     return replace(strategy, groups=tuple(groups))
 
 
+def rescaled_block(
+    scales: Floats, counts: NDArray[np.int64], multiples: NDArray[np.int64], *, up: bool
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Cut scales to 32 bits (up or down), and multiply the queries of each set so that 2¹⁰ ≤ σ.
+
+    scales: The noise scales, set after set.
+    counts: The number of scales of each set.
+    multiples: The multiple of the queries of each set.
+
+    Raises:
+        PlanError: A scale is outside the range of the exact sampler, or a multiple would have more than 61 bits.
+    """
+    scales = cut(scales, up=up)
+    if not ((scales > 0) & (scales <= MAX_SCALE)).all():
+        raise out_of_reach()
+    smallest = np.minimum.reduceat(scales, np.cumsum(counts) - counts)
+    shift = np.maximum(MIN_EXPONENT - np.frexp(smallest)[1], 0)
+    scales = np.ldexp(scales, np.repeat(shift, counts))
+    # The multiples are 64-bit integers.
+    if (shift + np.frexp(multiples)[1] > 61).any() or not (scales <= MAX_SCALE).all():
+        raise out_of_reach()
+    return scales, multiples << shift.astype(np.int64)
+
+
 def out_of_reach() -> PlanError:
     """Return the error for scales, or integers, that the exact sampler cannot draw or 64 bits do not hold."""
     return PlanError(

@@ -12,24 +12,22 @@ A lower triangular, whose rows touch no later part. ∎
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.designs._base import Answers, CellStructure
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.domain import Categorical, Domain, Ordered
-from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN, SectorMechanism
+from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload
-from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, decompose, integer_basis
 from fitnoise.solving.witnesses import claimed
 
@@ -127,68 +125,6 @@ def refuse_out_of_time(part: TablePart) -> None:
             )
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PartialSeries(SectorMechanism):
-    """The mechanism of a series after some periods: the tables so far, with the cost and the proof of all periods.
-
-    full_part: The tables of all periods.
-    """
-
-    full_part: TablePart
-    name = GAUSSIAN.name
-    unbiased = True
-    price_heading = GAUSSIAN.price_heading
-
-    def complete(self, part: TablePart) -> TablePart:
-        """Return the tables of all periods."""
-        del part
-        return self.full_part
-
-    def objective_value(self, part: TablePart) -> float:
-        """Return the objective of the tables of all periods."""
-        del part
-        return self.full_part.objective_value
-
-    def certificate(self, part: TablePart) -> Certificate:
-        """Return the certificate of the tables of all periods."""
-        del part
-        return self.full_part.certificate
-
-    def relaxation(self, part: TablePart) -> float:
-        """Return the relaxation of the tables of all periods."""
-        del part
-        return self.full_part.relaxation
-
-    def unbiased_bound(self, part: TablePart) -> float:
-        """Return the unbiased bound of the tables of all periods."""
-        del part
-        return GAUSSIAN.unbiased_bound(self.full_part)
-
-    def separate_rho(self, part: TablePart) -> float:
-        """Return the separate ρ of the tables of all periods."""
-        del part
-        return GAUSSIAN.separate_rho(self.full_part)
-
-    def report_proof(self, part: TablePart) -> Iterator[Section]:
-        """Return the proof of the tables of all periods."""
-        del part
-        return GAUSSIAN.report_proof(self.full_part)
-
-    def report_universal_bound(self, part: TablePart) -> Section:
-        """Return the section on any mechanism for the tables of all periods."""
-        del part
-        return GAUSSIAN.report_universal_bound(self.full_part)
-
-    def prices(self, part: TablePart) -> Floats:
-        """Return the price of each table with all its periods."""
-        out, names = np.empty(part.decomposition.rows), part.publication.workload.tables.names
-        for g in part.decomposition.tables:
-            there = [self.full_part.table_index(names[t]) for t in g.tables.tolist()]
-            out[g.numbers] = self.full_part.price_shares[there][:, None] / g.numbers.shape[1]
-        return out
-
-
 def past(full_part: TablePart, publication: Publication, periods: int) -> TablePart:
     """Return the tables of a series after the given number of periods.
 
@@ -199,7 +135,7 @@ def past(full_part: TablePart, publication: Publication, periods: int) -> TableP
     Raises:
         PlanError: The strategy measures the rows of a period differently in sectors of one group.
     """
-    structure = GAUSSIAN.cell_structure(publication)
+    structure = GAUSSIAN.codec.cell_structure(publication)
     period_of_cell = _period_of_cells(full_part.strategy.structure, str(publication.series))
     here, groups = period_of_cell < periods, []
     sector_index = _sector_index(full_part.strategy)
@@ -222,9 +158,9 @@ def past(full_part: TablePart, publication: Publication, periods: int) -> TableP
         groups.append(StrategyGroup(needed.attributes, needed.sizes, g.basis[:k, here], mixing, scales))
     return replace(
         full_part,
-        mechanism=PartialSeries(full_part),
         publication=publication,
         strategy=claimed(Strategy(structure, tuple(groups)), publication.adjacency),
+        full_part=full_part,
     )
 
 
@@ -258,7 +194,7 @@ def _truncated_attribute(periods: Ordered | Categorical, count: int) -> Ordered 
 
 def joined(part: TablePart, by_period: Sequence[Answers]) -> list[Exact]:
     """Return the noisy answers of the tables after some periods, joined by sector from those of each period."""
-    full_part = part.mechanism.complete(part)
+    full_part = part.complete
     sector_index, out = _sector_index(full_part.strategy), []
     firsts = np.cumsum([0, *(len(g) for g in full_part.strategy.groups)])
     for g in part.strategy.groups:
@@ -283,7 +219,7 @@ def parted(part: TablePart, answers: Sequence[Exact], periods: int) -> list[list
     Returns:
         For each period an array for each sector with rows in it.
     """
-    complete_strategy = part.mechanism.complete(part).strategy
+    complete_strategy = part.complete.strategy
     period_of_cell = _period_of_cells(complete_strategy.structure, str(part.publication.series))
     sector_answers: dict[tuple[int, ...], Exact] = {}
     for g, values in zip(part.strategy.groups, answers, strict=True):

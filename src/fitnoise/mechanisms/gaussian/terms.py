@@ -10,6 +10,8 @@ import numpy as np
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import Design
 from fitnoise.request.publication import Goal, Publication
+from fitnoise.request.targets import ByAttribute
+from fitnoise.request.workloads import Table, Workload
 from fitnoise.solving.certificates import AdmissibleSets, DistinctRecords, ObjectiveTerms
 from fitnoise.solving.sectors import Decomposition
 
@@ -122,3 +124,17 @@ def weighted_cost(publication: Publication, design: Design) -> Fraction:
     axes, shares = ((), ()) if budgets is None else budgets.shares(publication.workload.domain)
     # From the integers and in fractions: the solver's own cost is never charged.
     return 2 * design.loss(publication.adjacency).relative_to_budgets(axes, shares).rho
+
+
+def target_ratios(workload: Workload, table: Table) -> tuple[int, Floats] | None:
+    """Return the index of the attribute along which a table's targets vary, and their ratios to the tightest target.
+
+    Return None for a table with one target.
+    """
+    if not isinstance(table.target.number, ByAttribute):
+        return None
+    targets = table.variances(workload.domain, workload.confidence)
+    axis = table.attributes.index(table.target.number.attribute)
+    # Targets vary along one attribute only, so one line of them has all their values.
+    axis_targets = targets[tuple(slice(None) if i == axis else 0 for i in range(targets.ndim))]
+    return axis, np.asarray(axis_targets / axis_targets.min())

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.margins import MIN_NOISE_SCALE, NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
-from fitnoise.mechanisms._base import UNBIASED_ROUNDING, SectorIndex, TableMechanism
+from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Codec, Descriptions, Intervals, SectorIndex, TableMechanism
 from fitnoise.mechanisms.documents import margins_document, read_margins, scales_document
-from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.gaussian.mechanism import GaussianProof, SectorErrors
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
 from fitnoise.mechanisms.laplace.report import proof, unbiased
-from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
-from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
 
 if TYPE_CHECKING:
@@ -31,14 +28,8 @@ if TYPE_CHECKING:
 
 
 @final
-class LaplaceMechanism(TableMechanism):
-    """The least ε found that meets every target, with margins of error from exact sums of Laplace noise."""
-
-    name = "pure-fit-for-use"
-    privacy = Privacy.PURE
-    unbiased = True
-    price_heading = Message("report.heading.share_of_bound")
-    normal = False
+class LaplaceCodec(Codec):
+    """Laplace strategies on margins."""
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the strategy is pure and its noise is fine enough."""
@@ -63,69 +54,48 @@ class LaplaceMechanism(TableMechanism):
         """Return the workload over bases of its own: the design measures margins, not sectors."""
         return decompose(part.publication.workload, separate=part.publication.structured_attributes)
 
-    def estimation(self, part: TablePart) -> PureEstimation:
+    write = staticmethod(margins_document)
+    read = staticmethod(read_margins)
+
+
+@final
+class LaplaceErrors(SectorErrors):
+    """The errors of sectors estimated from margins, and the Laplace noises in them."""
+
+    def estimation(self) -> PureEstimation:
         """Return the generalised least squares estimation."""
-        return PureEstimation(part.strategy, part.decomposition)
+        return PureEstimation(self.part.strategy, self.part.decomposition)
 
-    def objective_value(self, part: TablePart) -> float:
+    def noise_coefficients(self, adjoints: Mapping[SectorIndex, Floats]) -> tuple[Floats, float]:
+        """Return the coefficients of all single noises in a combination, and their scale."""
+        return _estimation(self.part).noise_coefficients(adjoints), self.part.strategy.scale
+
+
+@final
+class LaplaceProof(GaussianProof):
+    """The least ε found that meets every target.
+
+    The certificate and the prices are those of Gaussian noise of equal variance: ℓ1 distances are at least ℓ2
+    distances.
+    """
+
+    def objective_value(self) -> float:
         """Return ε²/2."""
-        return rounded_up(part.exact_cost / 2)
+        return rounded_up(self.part.exact_cost / 2)
 
-    def certificate(self, part: TablePart) -> Certificate:
-        """Return the certificate of Gaussian noise of equal variance: ℓ1 distances are at least ℓ2 distances."""
-        return GAUSSIAN.certificate(part)
-
-    def describe_gap(self, certificate: Certificate) -> Message:
-        """Return the ratio to the bound: no known bound is near."""
-        return Message("report.gap.ratio", (Value("ratio", certificate.value / certificate.bound, ValueKind.FACTOR),))
-
-    def unbiased_bound(self, part: TablePart) -> float:
+    def unbiased_bound(self) -> float:
         """Return 2 asinh(ν/2), a lower bound on ε, for ν² the `bound`."""
         # Rounded down, past the rounding of the square root and asinh.
-        return 2 * math.asinh(math.sqrt(part.bound) / 2) * (1 - UNBIASED_ROUNDING)
+        return 2 * math.asinh(math.sqrt(self.part.bound) / 2) * (1 - UNBIASED_ROUNDING)
 
-    def report_proof(self, part: TablePart) -> Iterator[Section]:
-        """Yield the section with ε²/2 and its ratio to the bound."""
-        yield proof(part.certificate, are_separated=bool(part.publication.adjacency.pattern.caps))
-
-    def report_universal_bound(self, part: TablePart) -> Section:
-        """Return the section with the least ε of any unbiased pure mechanism."""
-        return unbiased(self.unbiased_bound(part), part.epsilon())
-
-    def relaxation(self, part: TablePart) -> float:
+    def relaxation(self) -> float:
         """Return the largest ratio of variances and, for fit-for-use targets, of squared margins to the targets."""
-        return pure_relaxation(part.publication.workload, part.terms, self._estimation(part), part.variances)
+        part = self.part
+        return pure_relaxation(part.publication.workload, part.terms, _estimation(part), part.variances)
 
-    def half_widths(
-        self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
-    ) -> Floats:
-        """Return half-widths from exact sums of Laplace noise."""
-        return pure_margins(self._estimation(part), group, i, confidence, row)
-
-    def noise_coefficients(self, part: TablePart, adjoints: Mapping[SectorIndex, Floats]) -> tuple[Floats, float]:
-        """Return the coefficients of all single noises in a combination, and their scale."""
-        return self._estimation(part).noise_coefficients(adjoints), part.strategy.scale
-
-    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
-        """Return covariances of pairs of numbers, sector by sector."""
-        return by_sector(left_numbers, right_numbers)
-
-    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
-        """Return covariances of sums of numbers, sector by sector."""
-        return sums_by_sector(left_sums, right_sums, length)
-
-    @staticmethod
-    def _estimation(part: TablePart) -> PureEstimation:
-        assert isinstance(part.estimation, PureEstimation)  # noqa: S101 - made above
-        return part.estimation
-
-    def prices(self, part: TablePart) -> Floats:
-        """Return the prices from the dual weights, as for Gaussian noise: shares of the proven bound."""
-        return GAUSSIAN.prices(part)
-
-    def separate_rho(self, part: TablePart) -> float:
+    def separate_rho(self) -> float:
         """Return ρ of Laplace noise of the target variances: a record moves a number by |W|, at cost |W| √(2/c)."""
-        total, unit = 0.0, part.publication.unit
+        part, total, unit = self.part, 0.0, self.part.publication.unit
         twice = unit.neighbours is Neighbours.REPLACE_ONE
         for group in part.decomposition.tables:
             rates = np.sqrt(NOISE_VARIANCE / (group.variances * part.relaxation))
@@ -136,24 +106,64 @@ class LaplaceMechanism(TableMechanism):
         # A replaced record leaves one cell and enters another, each at this cost.
         return (total * part.publication.adjacency.records * (2 if twice else 1)) ** 2 / 2
 
-    def write(self, part: TablePart) -> Any:
-        """Return the scale, and the queries of each margin."""
-        return margins_document(part.strategy)
 
-    def read(self, document: Any, structure: CellStructure) -> PureStrategy:
-        """Return the strategy that `write` wrote."""
-        return read_margins(document, structure)
+@final
+class LaplaceIntervals(Intervals):
+    """Intervals from exact sums of Laplace noise."""
 
-    def describe_noise(self, part: TablePart) -> dict[str, Any]:
+    normal = False
+
+    def half_widths(self, group: TableGroup, i: int, confidence: float, row: int | None = None) -> Floats:
+        """Return half-widths from exact sums of Laplace noise."""
+        return pure_margins(_estimation(self.part), group, i, confidence, row)
+
+    def table_margins(self, name: str, confidence: float) -> Floats:
+        """Return the half-widths of the rows, in the table's shape."""
+        group, i = self.part.decomposition.group_of(self.part.table_index(name))
+        return self.part.in_table_shape(name, self.half_widths(group, i, confidence))
+
+
+@final
+class LaplaceDescriptions(Descriptions):
+    """The descriptions of Laplace noise, and of its ratio to the bound."""
+
+    price_heading = Message("report.heading.share_of_bound")
+
+    def describe_noise(self) -> dict[str, Any]:
         """Return the name, the noise scale, and the number of answers of every margin."""
-        names = np.array(part.decomposition.exchangeable, dtype=object)
-        pairs = zip(part.strategy.measured, part.strategy.lengths, strict=True)
+        strategy, names = self.part.strategy, np.array(self.part.decomposition.exchangeable, dtype=object)
+        pairs = zip(strategy.measured, strategy.lengths, strict=True)
         return {
-            "name": self.name,
+            "name": self.part.mechanism.name,
             "noise": Message("report.noise.laplace"),
-            "scale": scales_document(np.array([part.strategy.scale]))[0],
+            "scale": scales_document(np.array([strategy.scale]))[0],
             "margins": [{"attributes": [str(names[a]) for a in m.attributes], "answers": n} for m, n in pairs],
         }
 
+    def describe_gap(self) -> Message:
+        """Return the ratio to the bound: no known bound is near."""
+        return Message("report.gap.ratio", (Value("ratio", self.part.ratio, ValueKind.FACTOR),))
 
-LAPLACE = LaplaceMechanism()
+    def report_proof(self) -> Iterator[Section]:
+        """Yield the section with ε²/2 and its ratio to the bound."""
+        part = self.part
+        yield proof(part.certificate, are_separated=bool(part.publication.adjacency.pattern.caps))
+
+    def report_universal_bound(self) -> Section:
+        """Return the section with the least ε of any unbiased pure mechanism."""
+        return unbiased(self.part.unbiased_bound or 0.0, self.part.epsilon())
+
+
+def _estimation(part: TablePart) -> PureEstimation:
+    return cast(PureEstimation, part.estimation)
+
+
+LAPLACE = TableMechanism(
+    "pure-fit-for-use",
+    LaplaceCodec(),
+    LaplaceErrors,
+    LaplaceProof,
+    LaplaceDescriptions,
+    privacy=Privacy.PURE,
+    intervals=LaplaceIntervals,
+)

@@ -42,7 +42,7 @@ from fitnoise.kernel.designs.margins import MAX_NOISE_SCALE, MIN_NOISE_SCALE, Me
 from fitnoise.kernel.designs.query_blocks import largest_entry
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
-from fitnoise.mechanisms._base import SearchOptions
+from fitnoise.mechanisms._base import Planner, SearchOptions
 from fitnoise.mechanisms.gaussian.planning import RealStrategy, ideal
 from fitnoise.mechanisms.gaussian.rounding import cut, variances_of
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms
@@ -166,11 +166,17 @@ def refined_without_zcdp() -> PlanError:
     )
 
 
-def planned(request: Publication, effort: SearchOptions) -> TablePart:
-    """Return the part for the requested tables, as the registry calls it."""
-    if effort.refine or effort.gap is not None:
-        raise refined_without_zcdp()
-    return search(request, seconds=effort.seconds, progress=effort.progress).part
+@final
+class LaplacePlanner(Planner):
+    """The planner of Laplace noise."""
+
+    mechanism = LAPLACE
+
+    def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
+        """Return the part of the best family of strategies."""
+        if effort.refine or effort.gap is not None:
+            raise refined_without_zcdp()
+        return search(request, seconds=effort.seconds, progress=effort.progress).part
 
 
 def too_many_cells(domain: Domain, bound: Sequence[str], cells: int) -> WorkloadError:

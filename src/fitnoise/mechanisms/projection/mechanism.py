@@ -11,13 +11,13 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.order import DeclaredSize
 from fitnoise.kernel.units import Region
-from fitnoise.mechanisms.gaussian.mechanism import SectorMechanism
+from fitnoise.mechanisms._base import BiasedEstimator, TableMechanism
+from fitnoise.mechanisms.gaussian.mechanism import SectorCodec, SectorDescriptions, SectorErrors, SectorProof
 from fitnoise.mechanisms.projection import report
 from fitnoise.mechanisms.projection.estimator import ProjectedTables
 from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
 from fitnoise.messages import Message
 from fitnoise.reporting import Section
-from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate, ky_fan_certificate
 
 if TYPE_CHECKING:
@@ -25,16 +25,8 @@ if TYPE_CHECKING:
 
 
 @final
-class ProjectionMechanism(SectorMechanism):
-    """Noise of a Ky Fan design on all queries; released are the answers of a database of the declared size."""
-
-    name = "projection"
-    unbiased = False
-    price_heading = Message("report.heading.share_of_variance")
-
-    def is_default_for(self, request: Publication) -> bool:
-        """Return True for tables of a small database."""
-        return request.small_database is not None
+class ProjectionCodec(SectorCodec):
+    """Strategies by sectors for a small database: one sector of all queries."""
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the part is for a small database, and measures its one sector."""
@@ -46,15 +38,20 @@ class ProjectionMechanism(SectorMechanism):
         small = RowSpaceView(part).small
         return (DeclaredSize(small.size, small.region is Region.EXACTLY),)
 
-    def objective_value(self, part: TablePart) -> float:
-        """Return ‖Σ‖_(k) of the noise, scaled to sensitivity 1."""
-        return part.certificate.value
 
-    def certificate(self, part: TablePart) -> Certificate:
+@final
+class ProjectionProof(SectorProof):
+    """The least sum of variances of any noise."""
+
+    def objective_value(self) -> float:
+        """Return ‖Σ‖_(k) of the noise, scaled to sensitivity 1."""
+        return self.part.certificate.value
+
+    def certificate(self) -> Certificate:
         """Return the value, and the lower bound for all noise, in row space."""
-        cells = part.evidence.cells
+        evidence, cells = self.part.evidence, self.part.evidence.cells
         # The evidence comes from the document, and the certificate of a Ky Fan design reads cell weights only.
-        if part.evidence.numbers.size or part.evidence.pairs is not None or cells.shape != (part.decomposition.cells,):
+        if evidence.numbers.size or evidence.pairs is not None or cells.shape != (self.part.decomposition.cells,):
             raise PlanError(
                 "evidence-not-cell-weights",
                 "The evidence of a Ky Fan design in the plan is not a list of weights for all cells.",
@@ -62,37 +59,40 @@ class ProjectionMechanism(SectorMechanism):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        view = RowSpaceView(part)
+        view = RowSpaceView(self.part)
         return ky_fan_certificate(view.space.rows, cells, view.noise_factor, view.index, view.space.shift)
 
-    def prices(self, part: TablePart) -> Floats:
+    def unbiased_bound(self) -> float | None:
+        """Return None: the released values are biased."""
+        return None
+
+    def prices(self) -> Floats:
         """Return the share of every table row in the weighted total variance, (M,)."""
-        shares = part.variances / part.decomposition.variances
+        shares = self.part.variances / self.part.decomposition.variances
         return np.asarray(shares / shares.sum())
 
-    def describe_bias(self, part: TablePart) -> tuple[Message, ...]:
+
+@final
+class ProjectionDescriptions(SectorDescriptions):
+    """The descriptions of the noise, and of the estimate of a database of the declared size."""
+
+    price_heading = Message("report.heading.share_of_variance")
+
+    def describe_bias(self) -> tuple[Message, ...]:
         """Return the statement on the bias of the values."""
-        return report.values(RowSpaceView(part).small)
+        return report.values(RowSpaceView(self.part).small)
 
-    def report_setting(self, part: TablePart) -> Section:
+    def report_setting(self) -> Section:
         """Return the section on measurement and estimation."""
-        return report.database(RowSpaceView(part).small, RowSpaceView(part).setting)
+        return report.database(RowSpaceView(self.part).small, RowSpaceView(self.part).setting)
 
-    def report_proof(self, part: TablePart) -> Iterator[Section]:
+    def report_proof(self) -> Iterator[Section]:
         """Yield the section on the least sum of variances of any noise."""
-        yield report.proof(part.certificate, RowSpaceView(part).setting)
+        yield report.proof(self.part.certificate, RowSpaceView(self.part).setting)
 
-    def synthetic(self, part: TablePart) -> bool:
-        """Return True if all tables are those of one histogram, that is, except for the paper's variant."""
-        return RowSpaceView(part).head is None
-
-    def biased(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> ProjectedTables:
-        """Return the tables of one histogram of a database of the declared size."""
-        return ProjectedTables(part, answers, histogram)
-
-    def release_entries(self, part: TablePart) -> dict[str, Any]:
+    def release_entries(self) -> dict[str, Any]:
         """Return the declared size and the setting."""
-        small, setting = RowSpaceView(part).small, RowSpaceView(part).setting
+        small, setting = RowSpaceView(self.part).small, RowSpaceView(self.part).setting
         return {
             "size": small.size,
             "region": small.region.value,
@@ -102,4 +102,19 @@ class ProjectionMechanism(SectorMechanism):
         }
 
 
-PROJECTION = ProjectionMechanism()
+@final
+class Projection(BiasedEstimator):
+    """The tables of one histogram of a database of the declared size."""
+
+    def is_synthetic(self) -> bool:
+        """Return True if all tables are those of one histogram, that is, except for the paper's variant."""
+        return RowSpaceView(self.part).head is None
+
+    def rebuild(self, answers: Sequence[Exact], histogram: Floats | None = None) -> ProjectedTables:
+        """Return the tables of one histogram of a database of the declared size."""
+        return ProjectedTables(self.part, answers, histogram)
+
+
+PROJECTION = TableMechanism(
+    "projection", ProjectionCodec(), SectorErrors, ProjectionProof, ProjectionDescriptions, estimator=Projection
+)

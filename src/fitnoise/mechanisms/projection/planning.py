@@ -29,7 +29,7 @@ import numpy as np
 from fitnoise.errors import PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import SearchOptions
+from fitnoise.mechanisms._base import Planner, SearchOptions
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, allowance, gap_not_reached, scale_noise
 from fitnoise.mechanisms.gaussian.rounding import round_strategy
@@ -61,17 +61,27 @@ class ChosenPart:
         return RowSpaceView(self.part).setting
 
 
-def planned(request: Publication, effort: SearchOptions) -> TablePart:
-    """Return the part for some tables, as the registry calls it."""
-    if effort.refine or effort.start is not None or effort.device is not None or effort.seconds is not None:
-        raise PlanError(
-            "effort-for-small-database",
-            "refine, start, device or seconds is set, and the plan is for a small database.",
-            "",
-            "Leave refine, start, device and seconds out.",
-            "No plan was made.",
-        )
-    return choose(request, gap=effort.gap, progress=effort.progress).part
+@final
+class ProjectionPlanner(Planner):
+    """The planner of small databases."""
+
+    mechanism = PROJECTION
+
+    def supports(self, request: Publication) -> bool:
+        """Return True for tables of a small database."""
+        return request.small_database is not None
+
+    def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
+        """Return the part of the chosen setting."""
+        if effort.refine or effort.start is not None or effort.device is not None or effort.seconds is not None:
+            raise PlanError(
+                "effort-for-small-database",
+                "refine, start, device or seconds is set, and the plan is for a small database.",
+                "",
+                "Leave refine, start, device and seconds out.",
+                "No plan was made.",
+            )
+        return choose(request, gap=effort.gap, progress=effort.progress).part
 
 
 def choose(
