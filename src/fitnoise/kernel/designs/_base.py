@@ -72,9 +72,9 @@ class NoiseSource(Protocol):
     def by_distance(
         self, alpha: Any, steps: Sequence[int], weights: Integers, top: int, point: Sequence[int]
     ) -> tuple[int, ...]:
-        """Draw a place of a box, in proportion to α^d times its weight, d its distance from `point` in steps.
+        """Draw a place of the box of `weights`, in proportion to α^d times its weight.
 
-        `top` bounds the weights from above.
+        d is the number of steps from `point` to the place. `top` bounds the weights from above.
         """
 
     def clamped(self, alpha: Any, steps: Sequence[int], shape: Sequence[int], point: Sequence[int]) -> tuple[int, ...]:

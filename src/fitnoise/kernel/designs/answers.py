@@ -106,8 +106,9 @@ class AnswerDesign(Design):
     def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
         """Return the true result as one int64 array with one axis.
 
-        The array is the position of the result among all results: one number, or one for each axis of a box. For a
-        mechanism by ranks it has for every value the position of its level.
+        The array is the position of the result among all results. It has one number for a `FiniteMechanism`, and one
+        for each axis of the box for a mechanism without a table. For a mechanism by ranks it has for every value the
+        position of its level.
         """
         # `measure` calls this before the charge: data that do not fit the question are refused at no cost.
         del records  # the question declares its own bound

@@ -135,7 +135,7 @@ class ClampedMechanism:
         return replace(self, graph=graph)
 
     def draw_output(self, point: tuple[int, ...], noise: NoiseSource) -> int:
-        """Return one output, from 0, for the true result at a place.
+        """Return one output, as a position from 0, for the true result at a place.
 
         Args:
             point: The place of the true result.

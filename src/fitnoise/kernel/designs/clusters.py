@@ -80,7 +80,7 @@ class ClusterClaim:
             raise invalid_claim()
 
     def proves(self, costs: Costs, sizes: Sequence[int]) -> bool:
-        """Return True if no joint cell costs more than the claim.
+        """Return True if the witness proves that no joint cell costs more than the claim.
 
         Args:
             costs: f_T of every measured set, in the order of the design, at least 0.
@@ -146,9 +146,10 @@ def varying(axes: Sequence[int], costs: Exact) -> tuple[int, ...]:
 
 
 def cluster_costs(costs: Costs, cluster: Sequence[int], sizes: Sequence[int], shift: int) -> NDArray[np.int64]:
-    """Return Σ_T ⌈f_T/2^shift⌉ for the cells of a cluster with all attributes along which the costs vary.
+    """Return Σ_T ⌈f_T/2^shift⌉ over the sets T of `costs`, for all cells of a cluster, one axis an attribute.
 
-    The caller makes sure that the sum of the largest entries is below 2⁶³.
+    The cluster has all attributes along which a cost varies. The caller makes sure that the sum of the largest entries
+    is below 2⁶³.
     """
     total = np.zeros([sizes[a] for a in cluster], dtype=np.int64)
     for axes, x in costs.items():

@@ -442,7 +442,8 @@ class QueryGraph:
         """The pairs i < j of neighbours, (E, 2), in lexicographic order, without repeats; computed at first access.
 
         Raises:
-            WorkloadError: There are more than EDGES_LIMIT edges.
+            WorkloadError: There are more than EDGES_LIMIT edges, or disjoint counts have too many bins to number their
+                edges in 64 bits.
         """
         return _read_only(self.structure.edges())
 
@@ -649,7 +650,7 @@ def path(n: int) -> QueryGraph:
     """Return the graph of results 0 … n − 1 in a row: a count of at most n − 1 people, d(i, j) = |i − j|.
 
     Raises:
-        WorkloadError: n is not a whole number of at least 1.
+        WorkloadError: n is not a whole number from 1 to RESULTS_LIMIT.
     """
     checked_integer("results", n)
     return QueryGraph(range(n), Box((n,), (1,)))
@@ -659,7 +660,7 @@ def cycle(n: int) -> QueryGraph:
     """Return the graph of results 0 … n − 1 in a ring: a count modulo n.
 
     Raises:
-        WorkloadError: n is not a whole number of at least 3; use a path for fewer.
+        WorkloadError: n is not a whole number from 3 to RESULTS_LIMIT; use a path for fewer.
     """
     checked_integer("results of a ring", n, 3)
     return QueryGraph(range(n), Cycle(n))
@@ -671,7 +672,7 @@ def complete(n: int) -> QueryGraph:
     Median, mode, maximum and range of a table have this graph under replace-one neighbours.
 
     Raises:
-        WorkloadError: n is not a whole number of at least 1.
+        WorkloadError: n is not a whole number from 1 to RESULTS_LIMIT.
     """
     checked_integer("results", n)
     return QueryGraph(range(n), Complete(n))
@@ -683,7 +684,7 @@ def hamming(people: int, values: int) -> QueryGraph:
     d is the number of people who differ.
 
     Raises:
-        WorkloadError: A number is not a whole number of at least 1.
+        WorkloadError: A number is not a whole number of at least 1, or there are more than RESULTS_LIMIT results.
 
     **Guarantees**
         * The graph is the Cartesian product of u complete graphs; labels are tuples.
@@ -701,7 +702,7 @@ def sum_query(people: int, largest: int) -> QueryGraph:
     The results are 0 … uv, and d(i, j) = ⌈|i − j|/v⌉.
 
     Raises:
-        WorkloadError: A number is not a whole number of at least 1.
+        WorkloadError: A number is not a whole number of at least 1, or there are more than RESULTS_LIMIT results.
 
     **Guarantees**
         * The graph is the one that :func:`derive` finds for the sum; with v = 1 it is the graph of a count.
@@ -720,7 +721,8 @@ def independent_counts(*people: int) -> QueryGraph:
     change all. For two counts it is the graph of a chess king.
 
     Raises:
-        WorkloadError: No number is given, or one is not a whole number of at least 1.
+        WorkloadError: No number is given, or one is not a whole number of at least 1. Or there are more than
+            RESULTS_LIMIT results.
 
     Source: section 6.
     """
@@ -774,7 +776,7 @@ def product(*graphs: QueryGraph) -> QueryGraph:
     This is the Cartesian product. Answers about different people have it. Labels are tuples, the last answer fastest.
 
     Raises:
-        WorkloadError: No graph is given.
+        WorkloadError: No graph is given, or there are more than RESULTS_LIMIT results.
     """
     return _product(graphs, is_joint=False)
 
@@ -786,7 +788,7 @@ def bundle(*graphs: QueryGraph) -> QueryGraph:
     a step. Where answers restrict each other, :func:`derive` finds the true graph.
 
     Raises:
-        WorkloadError: No graph is given.
+        WorkloadError: No graph is given, or there are more than RESULTS_LIMIT results.
     """
     return _product(graphs, is_joint=True)
 

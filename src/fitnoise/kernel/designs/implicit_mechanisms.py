@@ -241,7 +241,7 @@ class ImplicitMechanism:
         return place_of(self.graph, self.weights.shape, result)
 
     def draw_output(self, point: tuple[int, ...], noise: NoiseSource) -> int:
-        """Return one output, from 0, for the true result at a place.
+        """Return one output, as a position from 0, for the true result at a place.
 
         Args:
             point: The place of the true result.
@@ -306,7 +306,8 @@ def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
     """Return the box of the results, with no step longer than its axis, which changes no distance in the box.
 
     Raises:
-        PlanError: The results are not a box, or too many for the mechanism.
+        PlanError: The results are not a box, or too many. Or, with several axes, the sums over them are too many at
+            this α.
     """
     full = graph.structure if isinstance(graph, QueryGraph) else None
     if not isinstance(full, Box):
@@ -476,7 +477,7 @@ def _window(weights: Integers, v: int) -> Integers:
 
 
 def layers(box: Box, alpha: Fraction, weights: Integers, reach: int | None = None) -> EnclosedIntegers:
-    """Return N_i by Σ_m of layers; with `reach`, only over outputs at most that far from i on every axis.
+    """Return N_i by Σ_m of layers; with `reach`, only over the outputs o with all |o_k − i_k| ≤ reach.
 
     Let r_k(m) be the smaller of m v_k and the limit on axis k, and S_m(i) the sum of Z over |o_k − i_k| ≤ r_k(m).
 

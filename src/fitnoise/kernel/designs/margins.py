@@ -265,7 +265,7 @@ class PureStrategy(LinearDesign):
         """Return the exact ε for one protected unit of up to g records.
 
         A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and ℓ1 distances add.
-        So ε is g times the largest single step.
+        So ε is g times the largest single step, over t.
         """
         return adjacency.records * max(self.step(step) for step in adjacency.step_relations) * self.rate
 

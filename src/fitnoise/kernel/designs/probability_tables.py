@@ -62,7 +62,7 @@ class FiniteMechanism:
         graph: The graph of the query; its edges join the results whose rows must be ε-close.
         epsilon: The exact requested ε.
         family: The name of the kind of mechanism.
-        weights: The integers in proportion to which outputs are drawn; they have one sum in all rows.
+        weights: The integers in proportion to which outputs are drawn, (n, n_out); they have one sum in all rows.
         answers: The position of the result that each output is read as without a remap, (n_out,).
 
     Raises:
@@ -144,10 +144,10 @@ class FiniteMechanism:
         return replace(self, graph=graph, weights=replace(self.weights))
 
     def draw_output(self, point: tuple[int, ...], noise: NoiseSource) -> int:
-        """Return one output, from 0, for the true result at a place.
+        """Return one output, as a position from 0, for the true result at a place.
 
         Args:
-            point: The place of the true result.
+            point: The place of the true result, one position in a tuple.
             noise: The source of noise.
         """
         return noise.categorical(self.weights.row(point[0]))

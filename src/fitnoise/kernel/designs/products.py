@@ -126,7 +126,7 @@ class Factor:
     def squares(self, n: int) -> Exact:
         """Return the square of every entry in Python's integers, (r_a, n_a).
 
-        A centring, whose columns have equal squares, gives one number, (1, 1).
+        A centring of n values, whose columns have equal squares, gives one number, (1, 1): the square of a column.
         """
         return (
             np.array([[self.max_column_norm(n)]], dtype=object) if self.rows is None else self.rows.astype(object) ** 2
@@ -159,8 +159,8 @@ class ProductGroup:
     Attributes:
         attributes: The positions among all attributes, (K, s), increasing along each row.
         multiples: m_T, 64-bit integers from 1, (K,).
-        scales: σ_T > 0, floats, (K,). Or for every set one scale for each product of rows of its factors, in C order. A
-            centring has one scale for all of its rows.
+        scales: σ_T > 0, floats, (K,). Or for every set one scale for each product of rows of its factors, in C order,
+            and set after set along one axis. A centring has one scale for all of its rows.
 
     Raises:
         PlanError: A field has another type or shape. A multiple is below 1, or 2⁶² or more. Attributes are not
@@ -302,6 +302,8 @@ class ProductStrategy(GaussianDesign):
 
     def by_set(self, values: Sequence[NDArray[Any]]) -> list[list[NDArray[Any]]]:
         """Return the values of all scales as one array for each set, by group.
+
+        An array has an axis for each attribute of its set, of length 1 where all rows share a scale (`grids`).
 
         Args:
             values: For each group one number for each of its scales, with one axis.
@@ -503,7 +505,7 @@ class ProductStrategy(GaussianDesign):
         return replace(self, factors=tuple(map(replace, self.factors)), groups=tuple(map(replace, self.groups)))
 
     def scaled_by(self, parts: int) -> ProductStrategy:
-        """Return the strategy with `parts` times the noise: squared distances are convex, as in `sectors`."""
+        """Return the strategy with `parts` times the noise, and no claim: squared distances are convex (`sectors`)."""
         # The unit of a claim depends on the scales.
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups), claim=None)
 

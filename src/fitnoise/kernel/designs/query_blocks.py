@@ -129,6 +129,9 @@ def _knot_factors(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
     """Return the multipliers of 1 − j and of every J_s as Python integers, for queries of the knots of an amount.
 
     With two knots, entries lie between those of both. With more, they are at most three times as large as the largest.
+
+    Raises:
+        PlanError: A query has no integer at some step between two knots.
     """
     k = len(steps)
     # Python's integers: the difference of two entries of 62 bits, plus a third, may exceed 64 bits.

@@ -108,10 +108,10 @@ class FiniteQuery:
             For `left_out` the largest answer, which also stands for more.
         epsilon: The exact privacy cost of the answer for one protected unit.
         attribute: The attribute whose sum, median or quantile the question requests.
-        where: The conditions: one for each count; at most one for a sum, a median or a quantile.
+        where: The conditions: one for each of several counts, none for `left_out`, and at most one for other kinds.
         prior: The prior probability of each result. None makes all results equally likely. Privacy does not depend on
             it.
-        aim: The average that the mechanism optimises.
+        aim: The average over the prior that the mechanism optimises (:class:`Aim`).
         quantile_share: The share of the records at or below a quantile, above 0 and below 1, with a denominator up to
             `MAX_QUANTILE_DENOMINATOR`.
 
@@ -485,7 +485,10 @@ class FiniteQuery:
         return tuple(tuple(sorted(s or {next(iter(domain))}, key=order.__getitem__)) for s in sets)
 
     def graph(self, domain: Domain, adjacency: Adjacency) -> QueryGraph:
-        """Return the graph whose edges are the pairs of answers that one record can turn into each other.
+        """Return the graph of the question, with an edge for any two answers that one record turns into each other.
+
+        A graph of a simple form may have further edges, which cost accuracy and no privacy. For `left_out`, read one
+        unit for one record.
 
         Args:
             domain: The domain of the records.
@@ -602,8 +605,8 @@ class FiniteQuery:
     def bounds(self, domain: Domain, adjacency: Adjacency, mechanism: Mechanism) -> bool:
         """Return True if the cost of a mechanism for one step of the graph is proven for these neighbours.
 
-        Then its graph is the graph of the question, its ranks are those of the question, and its sampler runs in even
-        time.
+        This requires that its graph is the graph of the question, its ranks are those of the question, and
+        `is_constant_time` is True.
 
         Args:
             domain: The domain of the records.

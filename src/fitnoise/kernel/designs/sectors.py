@@ -86,7 +86,7 @@ class _Cap(NamedTuple):
 
 @final
 class _Partners(NamedTuple):
-    """The X_ij of a record with one that may occur next to it.
+    """The X_ij of a record with one that may occur next to it; X is the quadratic form of `Strategy.unit_profile`.
 
     Attributes:
         unit: The unit in which the X_ij are integers.
@@ -528,7 +528,10 @@ class Strategy(GaussianDesign):
     def record_problems(
         self, adjacency: Adjacency, number: int, moving: Sequence[bool], partners: _Partners | None = None
     ) -> Iterator[RecordProblem | None]:
-        """Yield the problem of each group of cells that agree in the fixed attributes; None for a group without one.
+        """Yield the problem of each group of cells that agree in the fixed attributes; None where no claim is checked.
+
+        That is so where the cap gives no bound or has exchangeable attributes, and where pairs or places are too many.
+        For cells with values it is so where the cap allows more than one record, too.
 
         Args:
             adjacency: The neighbour relation, with a pattern.
@@ -780,7 +783,7 @@ class Strategy(GaussianDesign):
         return replace(self, groups=tuple(replace(g) for g in self.groups))
 
     def scaled_by(self, parts: int) -> Strategy:
-        """Return the strategy with `parts` times the noise.
+        """Return the strategy with `parts` times the noise, and without its claim.
 
         vᵀXv is convex in v, and v, in records, is a mean of unit vectors and of 0.
         """
@@ -853,7 +856,7 @@ def _weights(s: SectorStrategy, attribute: int | None = None) -> list[int]:
     """Return weights whose least and largest bound the weights of all pairs of records.
 
     With `attribute`, they bound those of all pairs that differ in this attribute. The first weight is that of a pair
-    that agrees on all other attributes, and each further one differs in one more.
+    that agrees on all other attributes. Each further one is that of a pair that differs in exactly one of these.
     """
     same = [a for a in s.attributes if a != attribute]
     return [s.weight(same), *(s.weight(b for b in same if b != a) for a in same)]

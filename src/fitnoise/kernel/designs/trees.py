@@ -87,8 +87,8 @@ class MeasuredTree:
         multiple: m_T ≥ 1, the integer that multiplies all counts, below 2⁶².
         factors: k, from 1 to below 2⁶²: one int64 array for each level from the one below the top to the deepest. An
             array has one number for each class of places.
-        scales: σ > 0, one float array by class for each measured level, from the top down. Level 0 is the top. The
-            deepest level, len(factors), is measured.
+        scales: σ > 0 by the number of each measured level, in order from 0, the top: one float array with a number for
+            each class. The deepest level, len(factors), is measured.
 
     Raises:
         PlanError: A field has another form, or the exact sampler cannot draw a scale.

@@ -164,7 +164,7 @@ class IntegerWeights:
         return best
 
     def _pairs(self, edges: npt.NDArray[Any]) -> list[tuple[int, int]]:
-        """Return the different pairs of values at the two ends of an edge, for any output other than the sink.
+        """Return the distinct pairs of values at the two ends of an edge, for any output other than the sink.
 
         Outputs whose column is 0 do not count.
 
@@ -192,8 +192,8 @@ class IntegerWeights:
 def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> list[int]:
     """Return Σ_o values[codes_io] columns_o for every row i, exactly, for values and columns of at least 0.
 
-    The columns are cut into pieces of 30 bits, and the values into pieces of `short` bits. Sums of products of pieces
-    are then exact in 62 bits, for n_out ≤ 2^23.
+    The columns are cut into pieces of 30 bits, and the values into pieces of 32 bits less the length of n_out. Sums of
+    products of pieces are then exact in 62 bits, for n_out ≤ 2^23.
     """
     if len(values) > codes.shape[1]:  # About one code for every entry: there is nothing to collect.
         return [sum(map(mul, map(values.__getitem__, row), columns)) for row in codes.tolist()]

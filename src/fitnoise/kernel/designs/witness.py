@@ -274,7 +274,7 @@ class Blocks(Witness):
     Attributes:
         length: The number of nodes of a block; it divides the number of nodes.
         across: γ, the number that is subtracted from all entries of X.
-        levels: β, the number that is subtracted from all entries within each block.
+        levels: β, for each block the number that is subtracted from all entries within it.
         shift: s, of either sign.
     """
 
@@ -385,7 +385,8 @@ class _ClosedSets:
     def _longer(self, opened: _Opened, k: int) -> Iterator[tuple[_Opened, int]]:
         """Yield the sets with one node more, in batches, each with the number of records that it may still gain.
 
-        Closed sets get no further node. Every longer set is looked at before the first batch.
+        Closed sets get no further node. Every longer set is looked at before the first batch: one that costs more than
+        the claim raises _NotProvenError.
         """
         limits = opened.costs + self._max_gain(opened.gains, self.partner_sums[opened.begin, :, k - 1], opened.begin, k)
         # Limits are rounded up, so a set that is closed here is closed exactly.
@@ -465,7 +466,7 @@ class Claim:
         witnesses: The witness of each bound.
 
     Raises:
-        PlanError: A field has another type, there is no group or not one entry for each, or a bound is below 0.
+        PlanError: A field has another type, there is no group or not one entry for each, or a number is below 0.
     """
 
     cap: int
@@ -484,7 +485,7 @@ class Claim:
         """Return True if the witnesses prove the bounds of all groups.
 
         Args:
-            problems: The problem of each group, in order; None for a group without one.
+            problems: The problem of each group, in order; None for a group without one, of which nothing is proven.
         """
         # One budget for all groups: a plan may have many.
         budget = Budget()
