@@ -358,16 +358,26 @@ def test_exports_are_verified_by_command_and_what_is_not_is_named(exported, tmp_
     assert "'datapackage.json' has another hash" in capsys.readouterr().out
 
 
-def test_a_manifest_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (
+            ReleaseError("disk-full", "The disk is full.", "", "Free space.", "Nothing was exported."),
+            refused("release.disk-full"),
+        ),
+        (KeyboardInterrupt(), pytest.raises(KeyboardInterrupt)),
+    ],
+)
+def test_a_manifest_that_cannot_be_written_leaves_no_file(error, raised, tmp_path, monkeypatch):
     replace = export.replace_file
 
     def full(path, raw):
         if path.name.endswith(".manifest.json"):
-            raise ReleaseError("disk-full", "The disk is full.", "", "Free space.", "Nothing was exported.")
+            raise error
         replace(path, raw)
 
     monkeypatch.setattr(export, "replace_file", full)
-    with refused("release.disk-full"):
+    with raised:
         fn.export(small(), tmp_path / "a.tex")
     assert list(tmp_path.iterdir()) == []
 

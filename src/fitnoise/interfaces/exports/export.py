@@ -75,7 +75,7 @@ def export(
         * A text is never a formula.
         * A manifest has the hash of every file and names the release, so that :func:`verify_export` can check the
           export. It lies in the folder, or next to the file as NAME.manifest.json.
-        * The export is written completely or not at all.
+        * The export is written completely or not at all. A killed process may leave a file without its manifest.
     """
     target = Path(path)
     if target.suffix not in (".xlsx", ".tex", ""):
@@ -115,7 +115,7 @@ def export(
     # Without its manifest the file could not be verified: both are written, or none.
     try:
         replace_file(side, manifest(what, {**options, "bands": rule}, files, versions_for(target)).encode())
-    except ReleaseError:
+    except BaseException:  # an interruption, too
         target.unlink(missing_ok=True)
         raise
     return target
