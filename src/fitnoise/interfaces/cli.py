@@ -198,8 +198,8 @@ def compare_command(**options: Any) -> None:
     """Compare Laplace and Gaussian noise for the tables of SPEC. Reads no data.
 
     With an epsilon, the command compares the margins that each noise reaches; without one, the epsilon that the targets
-    need. It also lists the mechanisms of each question, and for a small database the simulated settings of the
-    projection mechanism with their public histograms.
+    need. For a small database it lists the simulated settings of the projection mechanism instead, each with its public
+    histogram. It also lists the mechanisms of each question.
     """
     from fitnoise.interfaces import commands
 
@@ -362,7 +362,7 @@ def series_status_command(**options: Any) -> None:
 def series_write_command(**options: Any) -> None:
     """Write the release of a drawn period, for example if a process was killed before it wrote it. Reads no data.
 
-    If the noisy answers are lost, --redraw draws noise for the frozen counts. A second draw of a period is charged.
+    If the noisy answers are lost, --redraw draws noise for the frozen counts, at the cost that `series status` prints.
     """
     from fitnoise.interfaces import commands
 
@@ -507,7 +507,8 @@ def integers_command(**options: Any) -> None:
 def registry_record_command(**options: Any) -> None:
     """Write the entry of RELEASE for the registry of deployments of differential privacy, as YAML.
 
-    The table [record] gives the statements that no file has. Missing statements are marked "to be filled".
+    The table [record] of --record-text gives the statements that no other file has. Missing statements are marked "to
+    be filled".
     """
     from fitnoise.interfaces import commands
 

@@ -238,7 +238,7 @@ def _compare_answers(publication: Publication, output: Path | None, as_json: boo
 def _with_auto_privacy(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
     """Return the publication with automatic choice of the noise.
 
-    An `epsilon` replaces budget and cap. A `delta` applies to budget and cap where these state an epsilon.
+    An `epsilon` becomes the budget, without a cap. A `delta` applies to budget and cap where these state an epsilon.
     """
     given_delta = publication.delta if delta is None else delta
 
@@ -1064,7 +1064,7 @@ def _account_chooser(
 def _chosen(accounts: Sequence[Account], source: str, unit: str | None) -> Account:
     """Return the only account of a source, or the one that `unit` names.
 
-    The unit may have the digits of its cells, or be these digits.
+    `unit` is a unit as the ledger prints it, with or without the digits of its cells, or these digits alone.
     """
     candidates = [a for a in accounts if a.source == source]
     matches = [a for a in candidates if unit in {None, a.sentence, a.unit.account, a.digits}]

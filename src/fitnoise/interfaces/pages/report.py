@@ -72,8 +72,8 @@ def report(
         language: "en" or "de".
         bands: The rule by which numbers of a release are called reliable, to be used with care, or too wide.
         totals: True if tables of a release have totals over each attribute that they show value by value, with margins.
-        tables: The names of the tables to show, or the name of one. Default: of the first 100, as many as have no more
-            numbers together than a report may have.
+        tables: The names of the tables to show, or the name of one; without effect for a plan. Default: of the first
+            100, as many as have no more numbers together than a report may have.
 
     Returns:
         The path.
@@ -184,7 +184,7 @@ def _derived_content(what: Plan | Release | DerivedTables) -> dict[str, str]:
 
 
 def parse_request(text: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the arguments of :func:`page` that a report states, and the kind of its tables.
+    """Return the arguments of :func:`page` that a report states, and as `of` the kind of tables made of releases.
 
     Raises:
         ReleaseError: The text does not state them.

@@ -20,7 +20,7 @@ class CostMessages:
     measure: The measure by which costs are compared.
     epsilon: The kind of number of ε.
     by_cell: True if the costs of records in different cells are reported.
-    pure: The ε of a pure cost, exact and to be spoken.
+    pure: The ε of a pure cost, exact, and rounded up for sentences; None for other costs.
     """
 
     total: tuple[str, ...]

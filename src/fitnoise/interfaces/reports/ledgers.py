@@ -181,7 +181,7 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
 def accounts_epsilon(
     balances: Sequence[Quote], epsilons: Mapping[Account, float | str], delta: float
 ) -> Iterator[Section]:
-    """Yield ε at δ of all releases of each account, and its meaning if plans are chosen on the way.
+    """Yield ε at δ of all releases of each account. It holds for plans fixed in advance; a cap holds for any plans.
 
     `epsilons`: ε of every account, or the reason why it is unknown.
     """

@@ -167,9 +167,9 @@ def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
 
 
 def _levels(plan: Plan) -> Iterator[ReportTable]:
-    """Yield the accuracy and cost of each level of nested places, if several tables show places of one level.
+    """Yield for each hierarchy the accuracy and cost of its levels, if there are several and one has several tables.
 
-    Tables in several parts have no such table, because each part has a price of its own.
+    Tables in several parts, and patterns of tables of several levels, have none: a level has no price of its own.
     """
     domain = plan.publication.domain
     part = plan.groups[0] if len(plan.groups) == 1 else None
@@ -282,7 +282,7 @@ def _price(plan: Plan) -> Section:
 def whom(plan: Plan, *, show_all: bool = True) -> Section:
     """Return the counted records, the values that each table leaves out, the coding of values, and dropped records.
 
-    show_all: Name the data, too, for tables that count all records.
+    show_all: Also name the data source whose records are counted, if no condition selects them.
     """
     domain = plan.publication.workload.domain
     parts = zip(plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True)

@@ -53,7 +53,7 @@ def receipt_report(
         answers: The answers to questions with finitely many results.
         directory: The directory of the release.
         table_names: The names of the tables that have files.
-        rise: The increase of the spent cost.
+        rise: The increase of the spent ρ.
         balance: The spent cost and the rest; None if the ledger could not be read.
     """
     table_count = sum(len(p.workload.tables) for p in plan.publication.groups)
