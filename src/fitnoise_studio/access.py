@@ -88,7 +88,7 @@ class StudioSession:
 
     port: The port of the server.
     clock: Seconds, for tests.
-    language: The language of the pages that take the code. At first its code is given, such as "en".
+    language: The translator of the pages that take the code; its argument is a code of a language, such as "en".
     home: The path of its pages, once it is open.
     """
 

@@ -470,7 +470,7 @@ def publication_of(text: str, root: Path) -> Any:
     """Return the publication that a draft means, with files of codes from the folder only.
 
     Raises:
-        SpecError: The draft cannot be meant as written, or names a file that leads out of the folder.
+        SpecError: The draft is not a valid specification, or names a file that leads out of the folder.
     """
     from fitnoise.request.documents import Spec
 

@@ -51,7 +51,7 @@ class Refusals:
 
     @contextlib.contextmanager
     def for_field(self, field: str) -> Iterator[None]:
-        """Collect an error under the name of a field.
+        """Collect an error under the name of a field. The end of the collector's own context raises all of them.
 
         A :class:`Refused` keeps the fields that it names. An error about the complete draft is raised at once.
         """
@@ -69,7 +69,7 @@ def refused_at(field: str) -> Iterator[None]:
     """Raise an error as a :class:`Refused` with the name of a field.
 
     Raises:
-        Refused: The statements under this context raise an error.
+        Refused: The statements under this context raise an error of fitnoise, except one about the complete draft.
     """
     with Refusals() as refusals, refusals.for_field(field):
         yield

@@ -54,14 +54,14 @@ class Intent:
 
     plan: The hash of the plan.
     data: Names of files of the folder or outside it.
-    seen: For each of them, a digest with `salt` of its state at the request. A plain size could be a number of records.
+    seen: For each file, a digest with `salt` of its state at the request: a plain size could be a number of records.
     codes: Names of the files of codes.
     table: The table of a database or a DuckDB file, or the sheet of an Excel file; None for other data.
     ledger, out: Names in the folder.
     source: The text that the operator has to type.
     head: The number of the last entry of the ledger.
     book: The identity of the ledger, and the digest of that entry.
-    finishes: The digest of an earlier charge whose release is finished; empty if a charge is made.
+    finishes: The digest of the earlier charge whose release this request finishes; empty if it makes a charge.
     is_repeat: True if the charge is a second one for the plan.
     """
 
@@ -135,7 +135,7 @@ class ReleaseState:
     stage: The last reported stage.
     entry: The entry of its charge, from the ledger.
     `has_ended`: True if its process came to its end.
-    text: Its last report, of this server's releases only.
+    text: The notices and the error of its process; empty before its end, and for processes of earlier servers.
     stopping: True if the operator requested a stop.
     """
 
@@ -225,16 +225,17 @@ class Releases:
             return intent if intent is not None and self._clock() < until else None
 
     def confirm(self, number: str, typed: str, certified: str | None) -> None:
-        """Use an intent: start its release.
+        """Use an intent: start its release. For an intent that was used before, do nothing.
 
         Args:
             number: The number of the intent.
             typed: The text typed as the name of the source.
-            certified: The plan that is certified now.
+            certified: The hash of the plan that is certified now; None without one.
 
         Raises:
             DraftChanged: The draft was edited, or the ledger changed, since the request.
             ReleaseError: The intent is unknown or too old, another name was typed, or another release is under way.
+            LedgerError: The ledger cannot be read.
         """
         with self._lock:
             if self.is_used(number):

@@ -45,7 +45,7 @@ class Server:
     """A studio that listens on 127.0.0.1, at a port that the system chooses.
 
     address: The address of the studio.
-    page: A file that opens the studio once. The server removes it after use, and after five minutes.
+    page: A file that opens the studio once. The server removes it after use, or unused after five minutes.
     """
 
     def __init__(self, folder: Folder, language: str = "en", clock: Callable[[], float] = time.monotonic) -> None:
