@@ -126,20 +126,22 @@ def release(
         again: True to measure a plan a second time, for a second charge, even if the ledger has its finished release.
             If `directory` holds that release, the call returns it without a measurement.
         progress: A function, called with the name of each stage.
-        notice: A function that receives a sentence for each leftover folder of killed releases to this directory, and
-            for a release that is finished here. Leftovers are removed, except for folders in use and folders with a
-            complete release. Once the release is in place, the function also receives the number of records outside the
-            domain, if the plan drops such records.
+        notice: A function that receives a sentence for each leftover folder of killed releases to this directory. It
+            receives one for a release that is finished here or is in place, too. Leftovers are removed, except for
+            folders in use and folders with a complete release. Once the release is in place, the function also receives
+            the number of records outside the domain, if the plan drops such records.
         dropped: A function that receives this number, by attribute. It is exact and for the operator only: no file
             holds it.
 
     Raises:
         DataError: The data do not fit the domain or cannot be opened, or stored answers were altered.
         BudgetExceeded: The charge does not fit; nothing was charged.
-        LedgerError: The ledger cannot be used. Or it has a finished release of the plan, and `again` is not true. Or,
-            for a series, another period is next, or the answers of an earlier one are lost.
+        LedgerError: The ledger cannot be used. Or `again` is not true, and it has a finished release of the plan, or
+            another process works on one. Or, for a series, another period is next, or the answers of an earlier one are
+            lost.
         PlanError: The plan is a series, and no period or folder is given; or the plan is not a series, and one is
-            given. Or the series has no such period. Or the plan in memory differs from its document.
+            given. Or the series has no such period, or `again` is true for it. Or the plan in memory differs from its
+            document.
         CapExceeded: The plan costs more than a limit that it states; nothing was read.
         SpecError, WorkloadError: No specification can state the plan's request; nothing was read.
         ReleaseError: The directory is not empty or cannot be written, or another process writes it. Or a table to write
@@ -151,6 +153,7 @@ def release(
           charge;
         * of several processes that release to one directory one is charged, and the others are refused before a charge;
         * a release that was charged is not removed, and an equal call finishes it without a further charge.
+          Without a directory, :func:`read_period` finishes a drawn period of a series.
     """
     plan = read_back(plan)  # the plan that readers will see, and not what an object in memory may hide
     turn = _turn(plan, period, series)
@@ -251,7 +254,7 @@ class _Call:
 
     plan: The plan, of all periods of a series.
     data: The data, as for :func:`release`.
-    turn: For a series, the next period; None for another plan.
+    turn: For a series, the requested period; None for another plan.
     table: The table or sheet that replaces the plan's; None keeps the plan's.
     key: The file with the key that opens sealed counts; None without a key.
     is_repeat: True if the plan is to be measured again, for a second charge.
@@ -322,6 +325,7 @@ class _Course:
             FitnoiseError: The raised error, with another outcome.
             ReleaseError: The operating system refused a step.
             KeyboardInterrupt: The interruption, with the outcome as its text.
+            Exception: An error of other software, with the outcome as a note.
         """
         try:
             yield
@@ -420,7 +424,7 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
     """Return the charge for a release that was not finished, or its answers; None if a new charge is due.
 
     Raises:
-        LedgerError: The release was finished, and no second one is requested; or another process is at work on it.
+        LedgerError: No second release is requested, and the first was finished, or another process is at work on it.
     """
     if call.turn is not None:
         return _drawn_before(call.turn, path, book, stages)
@@ -472,8 +476,9 @@ def charged_before(plan: Plan, book: Ledger) -> list[tuple[LedgerEntry, tuple[An
 def _drawn_before(turn: _PeriodTurn, path: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
     """Return the answers of the last charged period of a series, if its release is requested again.
 
-    None if another period is requested, if the answers are lost, or if no directory is given. The caller then draws a
-    period, which the kernel refuses unless it is the next one.
+    If its process ended before the draw, the function draws it now, at no charge. Otherwise, return None if another
+    period is requested, if the answers are lost, or if no directory is given. The caller then draws a period, which the
+    kernel refuses unless it is the next one.
     """
     charges = book.series(turn.series.order.account, turn.series.order.plan)
     if turn.period != len(charges):
@@ -509,7 +514,7 @@ class PeriodStatus:
         has_answers: True if its answers are stored. If a period has an entry and no answers, draw it again before the
             next period, at the cost `price` (:func:`read_period` with `redraw`).
         price: The cost ρ of drawing it again, rounded up; 0 if the ledger names no answers of the period.
-        frozen: True if its frozen counts exist unchanged; without them no later period is drawn.
+        frozen: True if its frozen counts exist unchanged, or it was not drawn; without them no later period is drawn.
     """
 
     period: str | int
@@ -568,7 +573,7 @@ def read_period(
     redraw: bool = False,
     notice: Callable[[str], None] | None = None,
 ) -> Release:
-    """Return a period of a series that was drawn before, from its stored answers, without data.
+    """Return the release of a series up to a period that was drawn before, from stored answers, without data.
 
     Args:
         plan: The plan of the series.
@@ -583,11 +588,11 @@ def read_period(
 
     Raises:
         PlanError: The plan is not of a series, or has no such period.
-        LedgerError: The period was not drawn yet. Or its answers are lost, and `redraw` is not true; or they exist, and
-            it is.
+        LedgerError: There is no such ledger, or the period was not drawn yet. Or the answers of an earlier period are
+            lost. Or its own are lost, and `redraw` is not true; or they exist, and it is.
         BudgetExceeded: The charge does not fit; nothing was drawn.
         DataError: A file in the folder was altered.
-        ReleaseError: The directory cannot be written.
+        ReleaseError: The directory is not empty or cannot be written, or a table is unknown or named twice.
     """
     plan = read_back(plan)
     turn = _turn(plan, period, series)
@@ -732,7 +737,7 @@ def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
     """Return the draws before a period, or all there are if these are fewer.
 
     Raises:
-        LedgerError: The answers of one of these are lost.
+        LedgerError: The answers of one of these are lost, or were never drawn.
         DataError: As for `_read_draws`.
     """
     draws = _read_draws(turn.series, book, turn.folder)[: turn.period - 1]
@@ -801,7 +806,7 @@ def count(
         dropped: A function that receives this number, by attribute.
 
     Raises:
-        DataError: The data do not fit the domain, or there is no such key; nothing was written.
+        DataError: The data cannot be opened or do not fit the domain, or there is no such key; nothing was written.
         CapExceeded, PlanError, SpecError, WorkloadError: The plan cannot be released; nothing was read.
         ReleaseError: Neither a key nor `unsealed` is given, or both are; or the file exists, or cannot be written.
     """
@@ -838,7 +843,7 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
             the ending ".pub". Neither file must exist.
 
     Returns:
-        Both files.
+        The private file, then the public one.
 
     Raises:
         ReleaseError: A file exists, or cannot be written.
