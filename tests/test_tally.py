@@ -15,7 +15,10 @@ from fitnoise.kernel.counting.tally import Batch, PersonRule, persons_left_out, 
 from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD
 from refused import refused
 
-CODINGS = {"a": Codes(("x", "y", "z")), "b": Codes((1, 2))}
+CODINGS = {
+    "a": CodingWithMissing(Codes(("x", "y")), (("z",),), absent=DROPPED, outside=REFUSED),
+    "b": Codes((1, 2)),
+}
 
 MARGINS = [("a", "b"), ("b",), ()]
 
@@ -63,7 +66,7 @@ def table(margin, counted):
 
 records = st.lists(
     st.tuples(
-        st.sampled_from([0, 1, 2, OUTSIDE, DROPPED, REFUSED]),
+        st.sampled_from([0, 1, 2, DROPPED, REFUSED]),
         st.sampled_from([0, 1, 1, OUTSIDE]),
         st.sampled_from(
             [b"p", b"q", "\u00e1".encode(), "a\u0301".encode(), b"", b"1", b"1.0", b"x" * 1024, b"x" * 1025]
@@ -141,7 +144,17 @@ WRONG = {
     "a cell is beyond the last": Batch({"a": COLUMN, "b": COLUMN + 1}, 2),
     "a number stands for nothing": Batch({"a": COLUMN, "b": COLUMN - 4}, 2),
     "cells are no integers": Batch({"a": COLUMN, "b": COLUMN * 1.0}, 2),
+    "a column has two axes": Batch({"a": np.zeros((2, 3), int), "b": COLUMN}, 2),
+    "a column has an axis of 1": Batch({"a": COLUMN[:, None], "b": COLUMN}, 2),
+    "a column is a list": Batch({"a": COLUMN.tolist(), "b": COLUMN}, 2),
+    "a column is masked": Batch({"a": np.ma.masked_array(COLUMN, [True, False]), "b": COLUMN}, 2),
+    "a coding that drops nothing drops": Batch({"a": COLUMN, "b": np.array([0, DROPPED])}, 2),
+    "a coding with its own actions leaves them to the source": Batch({"a": np.array([0, OUTSIDE]), "b": COLUMN}, 2),
+    "a coding that refuses nothing refuses": Batch({"a": COLUMN, "b": np.array([0, REFUSED])}, 2),
     "conditions are of other records": Batch({"a": COLUMN, "b": COLUMN}, 2, meets=np.array([True])),
+    "conditions have two axes": Batch({"a": COLUMN, "b": COLUMN}, 2, meets=np.array([[True], [True]])),
+    "conditions are numbers": Batch({"a": COLUMN, "b": COLUMN}, 2, meets=np.array([np.nan, -1])),
+    "conditions are texts": Batch({"a": COLUMN, "b": COLUMN}, 2, meets=np.array(["", "False"])),
 }
 
 
@@ -154,10 +167,24 @@ def test_rows_that_are_no_records_are_refused(name, rule):
         count([Batch(wrong.cells, wrong.records, ids, wrong.meets)], rule)
 
 
-@pytest.mark.parametrize("ids", [None, [b"p"]])
-def test_rows_without_an_id_for_each_record_are_refused(ids):
+WRONG_IDS = {
+    "none": None,
+    "too few": [b"p"],
+    "a text among bytes": ["p", b"p"],
+    "texts": ["p", "p"],
+    "no id": [b"p", None],
+    "numbers": [1, 2],
+    "tuples": [(1,), (1,)],
+    "views of bytes": [memoryview(b"p")] * 2,
+    "an array": np.array([b"p", b"q"]),
+    "a mapping": {b"p": 1, b"q": 2},
+}
+
+
+@pytest.mark.parametrize("name", WRONG_IDS)
+def test_rows_without_an_id_for_each_record_are_refused(name):
     with refused("data.rows-not-records"):
-        count([Batch({"a": COLUMN, "b": COLUMN}, 2, ids)], PersonRule(["a", "b"], 1))
+        count([Batch({"a": COLUMN, "b": COLUMN}, 2, WRONG_IDS[name])], PersonRule(["a", "b"], 1))
 
 
 def test_no_records_count_as_none():

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import OUTSIDE, REFUSED, Coding, cells_of, steps_of, uncut
+from fitnoise.kernel.codings import OUTSIDE, Coding, cells_of, steps_of, uncut, without_cell
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
 from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, PersonSelector
@@ -172,11 +172,10 @@ def _checked(
     With a rule, `ID_KEY` is among the cells: 0 for an id, OUTSIDE for none.
     """
     merged = () if rule is None else rule.merge
-    sizes = {a: uncut(coding).size if a in merged else coding.size for a, coding in codings.items()}
+    read_codings = {a: uncut(coding) if a in merged else coding for a, coding in codings.items()}
     with contextlib.closing(rows.batches([*codings])) as batches:
         for batch in batches:
-            cells, records, ids = {**batch.cells}, batch.records, batch.persons or ()
-            if not _is_coded(batch, sizes) or (rule is not None and len(ids) != records):
+            if not _is_coded(batch, read_codings) or (rule is not None and not _has_ids(batch)):
                 raise DataError(
                     "rows-not-records",
                     "The reader of the data handed over rows that are not records of the domain.",
@@ -184,6 +183,7 @@ def _checked(
                     "Copy the data into a Parquet file, and count that file.",
                     "Nothing was measured and nothing was charged.",
                 )
+            cells, records, ids = {**batch.cells}, batch.records, () if batch.persons is None else batch.persons
             if rule is not None:
                 cells[ID_KEY] = np.array([0 if 0 < len(x) <= MAX_ID_BYTES else OUTSIDE for x in ids], dtype=np.int64)
             if batch.meets is not None:
@@ -193,12 +193,28 @@ def _checked(
             yield cells, ids, records, batch.read
 
 
-def _is_coded(batch: Batch, sizes: Mapping[str, int]) -> bool:
-    """Return True if a batch has a column of each attribute, whose numbers are cells or stand for no cell."""
-    columns = [*batch.cells.values(), *([] if batch.meets is None else [batch.meets])]
-    if batch.cells.keys() != sizes.keys() or any(len(c) != batch.records for c in columns):
+def _is_coded(batch: Batch, codings: Mapping[str, Coding]) -> bool:
+    """Return True if a batch has a column of each attribute with cells of its coding, and conditions of each record."""
+    shape, meets = (batch.records,), batch.meets
+    # Numbers other than True and False could count as met.
+    if meets is not None and not (type(meets) is np.ndarray and meets.shape == shape and meets.dtype == bool):
         return False
-    return all(
-        c.dtype.kind in "iu" and (not len(c) or (int(c.max()) < sizes[a] and int(c.min()) >= REFUSED))
+    return batch.cells.keys() == codings.keys() and all(
+        type(c) is np.ndarray and c.shape == shape and c.dtype.kind in "iu" and _are_cells(c, codings[a])
         for a, c in batch.cells.items()
     )
+
+
+def _are_cells(column: NDArray[Any], coding: Coding) -> bool:
+    """Return True if each number is a cell of the coding, or one of the numbers by which it states no cell."""
+    if not len(column):
+        return True
+    # DROPPED along a coding that drops nothing would leave out a record that the data source refuses.
+    no_cells = set() if int(column.min()) >= 0 else {*np.unique(column[column < 0]).tolist()}
+    return int(column.max()) < coding.size and no_cells <= without_cell(coding)
+
+
+def _has_ids(batch: Batch) -> bool:
+    """Return True if a batch has the bytes of an id for each record: of texts, two forms could be one person."""
+    ids = batch.persons
+    return isinstance(ids, Sequence) and len(ids) == batch.records and {*map(type, ids)} <= {bytes}
