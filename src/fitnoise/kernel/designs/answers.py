@@ -100,7 +100,7 @@ class AnswerDesign(Design):
         return Loss.of_epsilon(self.query.steps(adjacency) * self.mechanism.log_ratio(), by_cell=adjacency.by_cell)
 
     def fixes_size(self, adjacency: Adjacency) -> bool:
-        """Return True if the number of records is public: all questions but `left_out` then need the declared number."""
+        """Return True if the number of records is public; all questions but `left_out` then need the declared one."""
         return adjacency.fixes_size
 
     def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
