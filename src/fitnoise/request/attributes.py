@@ -240,7 +240,7 @@ class AmountSpec(_WithMissing):
 
 
 class HierarchySpec(_WithMissing):
-    """Nested places, as a row for each lowest place or as numbers of places.
+    """Nested places: a row of codes for each lowest place, or the number of places in each place.
 
     It takes no `missing`, `if_missing`, `if_outside` or `date_part`.
     """
@@ -316,10 +316,10 @@ def resolve_file(folder: Path | None, key: str, name: str) -> Path:
     Args:
         folder: The folder of the specification; None if it is not known.
         key: The key that names the file.
-        name: The name of the file: a path relative to the folder, or an absolute one.
+        name: The name of the file, which need not exist: a path relative to the folder, or an absolute one.
 
     Raises:
-        SpecError: The folder is not known, or the name has a control character.
+        SpecError: The folder is not known, also for an absolute path, or the name has a control character.
     """
     if any(ord(c) < ord(" ") for c in name):  # TOML reads \n and \t in "C:\new\table.csv" as such characters
         raise SpecError(

@@ -1,6 +1,6 @@
 """The values that no number of a table counts, in words: the one place that decides which values a table covers.
 
-Some number of a table counts a record if and only if its values are in none of the cells listed here.
+Some number of a table counts a record if and only if its values are in none of the cells that `uncounted` lists.
 """
 
 from __future__ import annotations
@@ -96,6 +96,8 @@ def _bin_text(attribute: Binned, start: int, last: int) -> str:
 def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
     """Return the values that no number of a table counts, by attribute; for a matrix, the combinations of values.
 
+    Attributes without such values have no entry.
+
     Args:
         table: The table of the numbers; for a pattern of tables, its template.
         domain: The domain of the records.
@@ -117,7 +119,7 @@ def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
 
 
 def uncounted_by_question(query: FiniteQuery, domain: Domain) -> tuple[tuple[ValueList, ...], ...]:
-    """Return, for each condition of a question, the values that do not meet it, by attribute.
+    """Return, for each condition of a question, the values that do not meet it, by attribute; empty if all values do.
 
     Args:
         query: The question with finitely many answers.

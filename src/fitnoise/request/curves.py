@@ -1,7 +1,8 @@
 """Invert the privacy curves: ε at a δ, and the largest μ or ρ for a pair (ε, δ).
 
-The kernel evaluates the curves forward (:mod:`fitnoise.kernel.privacy`). Each function here finds a root. It then moves
-to the safe side until a forward evaluation of the kernel proves the result.
+The kernel evaluates the curves forward (:mod:`fitnoise.kernel.privacy`). Each function here finds a root. All
+except `gaussian_epsilon` and `gaussian_mu` then move to the safe side until a forward evaluation of the kernel proves
+the result.
 
 **Trust.** The kernel charges none of these numbers. A budget in (ε, δ) becomes a limit in ρ here, and the kernel checks
 δ at ε for the loss itself (`CostLimit.allows`).
@@ -78,7 +79,7 @@ def lattice_epsilon(mu: float, delta: float) -> float:
     This is the inverse of `lattice_delta` in ε.
 
     Args:
-        mu: μ′ ≥ 0, at most 1e100, rounded up.
+        mu: μ′ ≥ 0, at most 1e100, which the caller has rounded up.
         delta: δ in (0, 1).
 
     Raises:
@@ -118,7 +119,7 @@ def lattice_mu(epsilon: float, delta: float) -> float:
 
     - lattice_delta(m, ε) ≤ δ for every m up to the returned μ′, as computed.
     - The result is below `gaussian_mu` by at most 1e-8 relative, if that is from 1e-6 to 50. This holds for ε from 1e-3
-      to 50 and δ from 1e-300 to 0.9. Larger values become 50, and smaller ones 0.
+      to 50 and δ from 1e-300 to 0.9. For a larger `gaussian_mu` it is just below 50, and for a smaller one 0.
     """
     epsilon, delta = privacy.check_nonnegative("epsilon", epsilon), privacy.check_probability(delta)
     mu = min(gaussian_mu(epsilon, delta), privacy.MAX_MU)

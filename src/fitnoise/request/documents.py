@@ -555,7 +555,7 @@ class UnitSpec(SpecSection):
         """Return the further unit.
 
         Args:
-            protected_unit: The unit of which `persons` counts members, and whose neighbours are the default.
+            protected_unit: The unit that `persons` counts, and whose neighbours are the default.
         """
         if (self.persons is None) == (self.max_records is None):
             raise SpecError(
@@ -1016,8 +1016,8 @@ class Spec(SpecSection):
         """Validate a document.
 
         Raises:
-            SpecError: A key is unknown, missing or of the wrong kind. The error names every such key, as far as they
-                are among the first :data:`MAX_PROBLEMS` that pydantic finds.
+            SpecError: A key is unknown, missing or of the wrong kind. The error lists the first ten such keys. If
+                there are several, its `problems` has all among the first :data:`MAX_PROBLEMS` that pydantic finds.
         """
         try:
             return cls.model_validate(document)
@@ -1278,9 +1278,9 @@ def located(error: FitnoiseError, where: str) -> SpecError:
         where: The path of the part at fault; empty for the specification.
 
     **Guarantees**
-        * The code and the sentences stay, except for the outcome.
-        * A place that is a path of the document stays, and one that is a key of the part follows `where`. Any other
-          place, such as a column, becomes `where`, unless `where` is empty.
+        * The code and the sentences stay, except for the outcome, which becomes `OUTCOME`.
+        * A place that is a path of the document stays, except in further tables. One that is a key of the part follows
+          `where`. Any other place, such as a column, becomes `where`, unless `where` is empty.
     """
     if isinstance(error, SpecError):
         problem = error

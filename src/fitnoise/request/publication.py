@@ -204,16 +204,16 @@ class Objective:
 
     Attributes:
         goal: Fit-for-use (default) minimises the privacy cost Δ² at which every number meets its own target. Total
-            error minimises the cost at which only the weighted total does, Σ ω var ≤ Σ ω c. This is as in the matrix
-            mechanism, whose CA, wCA-I and wCA-II are the three weights. The hybrid minimises Δ² + λ Σ ω var while every
-            number meets its target.
-        weights: ω; every published number counts.
+            error minimises the cost at which only the weighted total does, Σ ω var ≤ Σ ω c, with the target variances
+            c. This is as in the matrix mechanism, whose CA, wCA-I and wCA-II are the three weights. The hybrid
+            minimises Δ² + λ Σ ω var while every number meets its target.
+        weights: The rule for ω; the sums are over all published numbers.
         total_error_weight: λ > 0, for a hybrid and only for it: the value of a unit of weighted variance, in people²,
             as Δ².
 
     Raises:
-        SpecError: There is a λ without a hybrid, a hybrid without a λ, or weights in a goal without a sum. Or λ is not
-            positive and finite, or an argument has another class.
+        SpecError: There is a λ without a hybrid, a hybrid without a λ, or weights other than uniform in a goal without
+            a sum. Or λ is not positive and finite, or an argument has another class.
 
     Source: fit-for-use (Xiao et al. 2021), sections 4 and 7 for the baselines, section 6 for the hybrid.
     """
@@ -262,7 +262,7 @@ class CellBudgets:
     """Personal privacy: relative budgets r of records, by their values of some attributes.
 
     Attributes:
-        attributes: The names of the attributes; they become structured.
+        attributes: The names of the attributes; they become structured: their values are no longer interchangeable.
         values: r_o, one number from 0 to 1 for every combination o of their values, in C order; the largest is 1. The
             plan minimises max_o prof_o / r_o, with the cost prof_o of a record in cell o. The cost of a unit with
             records in cells of budget r is at most r times this maximum. No query can count a cell of budget 0.
@@ -479,7 +479,7 @@ class Publication:
         delta: The δ at which ε is reported.
         gap: The relative gap that must be certified, from 1e-10 to 10; None aims at 1e-6 and reports the gap reached.
         cap: The largest cost; fitnoise refuses a plan of higher cost.
-        budget: The exact cost to spend instead; the targets then only set the relative accuracy of tables.
+        budget: The exact cost to spend, in place of the least one and a cap; targets then only set relative accuracy.
         title: The title shown in reports.
         objective: The quantity that is minimised.
         cell_budgets: The relative budgets of records, by cell; None gives all cells the same budget.
@@ -587,7 +587,7 @@ class Publication:
     def _check_units(self) -> None:
         """Raise SpecError for a further unit that repeats another, has a name like another, or has a pattern or an id.
 
-        A further unit of the protected unit's name can have the pattern and the id of that unit.
+        Units that differ only in their neighbours can have one name; the two then have one pattern and one id.
         """
         object.__setattr__(self, "other_units", tuple(self.other_units))
         for i, unit in enumerate(self.other_units):

@@ -119,7 +119,8 @@ def begun(attributes: Mapping[str, str]) -> str:
         KeyError: A type is no key of KINDS.
 
     **Guarantees**
-        * With the examples of the marked keys, the specification can be planned.
+        * With the marked keys (:data:`FILL_IN_MARK`) set to the examples in their comments, the specification can be
+          planned; a hierarchy needs its file.
         * Without one of these keys, it is refused.
     """
     Domain({name: Ordered(0, 1) for name in attributes})  # for the checks of the names alone

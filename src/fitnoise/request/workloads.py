@@ -188,7 +188,7 @@ class Table:
             domain: The domain of the table.
 
         Returns:
-            The labels by column, in the table's order; for a matrix, the numbers of its queries.
+            The labels by column, in the table's order; for a matrix, the numbers of its queries from 0.
         """
         if self.matrix is not None:
             return {QUERY: tuple(range(self.matrix.shape[0]))}
@@ -236,6 +236,8 @@ class Table:
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
         """Return the target variance of each number, in people² or squared units of a sum, in the table's shape.
 
+        For a mean, it is that of the counts at the ends of the amount.
+
         Args:
             domain: The domain of the table.
             confidence: The confidence level of margins that have none of their own, between 0 and 1.
@@ -247,7 +249,7 @@ class Table:
         return np.broadcast_to(required * self.scale(domain) ** 2, shape)
 
     def scale(self, domain: Domain) -> float:
-        """Return the accuracy needed for a target of 1: for a mean, the records at each end of the amount; otherwise 1.
+        """Return the factor from a target to that of the queries: n/(high − low) for a mean of n records, otherwise 1.
 
         Args:
             domain: The domain of the table.
@@ -471,7 +473,8 @@ def table(
             that a view has, too, gives only the place of the column.
         ceiling: The limit t up to which the one summed amount counts, Σ min(x, t): one of the `ceilings` that it
             declares. Default: the end of its range.
-        margin: The half-width of the interval at `confidence`, in people. Or exactly one of the following:
+        margin: The half-width of the interval at `confidence`, in people; targets of a sum or a mean are in its own
+            units. Or exactly one of the following:
         std_error: The standard error, in people.
         variance: The variance, in people².
         max_deviation: A bound on the error of *all* numbers of the table at once, at `confidence`, in people.
@@ -766,7 +769,7 @@ class Family(LazySequence[Table]):
         return np.broadcast_to(each.reshape(-1, *(1,) * len(shape)), (len(self), *shape))
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
-        """Return the target variance of each number, in people², in the shape of `targets`.
+        """Return the target variance of each number as :meth:`Table.variances` does, in the shape of `targets`.
 
         Args:
             domain: The domain of the tables.
@@ -958,8 +961,8 @@ class Workload:
     Args:
         domain: The attributes.
         tables: Tables, or patterns of them (:func:`all_tables`), with names whose :func:`slug` differs. A publication
-            that only asks questions has none. Of tables with equal default names and other views, the second and later
-            ones get a number in their names.
+            that only asks questions has none. Of tables with equal default names and different views, the second and
+            later ones get a number in their names.
         confidence: The confidence level of every margin that has none of its own, and of the margins printed with the
             results, between 0 and 1.
 

@@ -34,8 +34,8 @@ class View(abc.ABC):
     """The queries of a table along one attribute, with a label each.
 
     The cells for missing values are in no order and in no range. A view by value shows all of them, and groups show
-    those that they name. With `missing`, cumulative counts, ranges and groups give each cell that they would leave out
-    a row of its own, after the others.
+    those that they name. With `missing`, cumulative counts, ranges and groups give each of these cells that they would
+    leave out a row of its own, after the others.
     """
 
     row_order: ClassVar[RowOrder]

@@ -13,7 +13,7 @@ from fitnoise.request.views._base import SteppedView
 @final
 @dataclass(frozen=True)
 class Change(SteppedView):
-    """The differences of each value and the value `steps` before it; with the lag of a year, seasonal differences.
+    """Each value minus the value `steps` before it; with the lag of a year, seasonal differences.
 
     The first `steps` values have no row, because no value is `steps` before them.
     """

@@ -64,7 +64,7 @@ class Mean(KeyedView):
         return name
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Return the counts at the lower and the upper end as two queries. A knot between counts at both, in parts.
+        """Return the counts at the lower and the upper end as two queries. A ceiling between counts at both, in parts.
 
         Raises:
             WorkloadError: The attribute is no amount, or its range depends on another attribute.

@@ -74,7 +74,8 @@ class Sum(KeyedView):
         """Return one query, (1, cells): the amount that each cell adds, as whole numbers and a scale.
 
         Raises:
-            WorkloadError: The attribute has no amounts or whole numbers, has no such ceiling, or has only the value 0.
+            WorkloadError: The attribute has no amounts or whole numbers, or only the value 0, or has a ceiling without
+                being an amount.
             DomainError: The amount does not declare the ceiling.
         """
         if isinstance(attribute, Amount):
