@@ -57,6 +57,15 @@ def test_the_price_of_a_single_table_falls_with_the_square(name):
     assert 1 not in [p.factor for p in sweep.points]
 
 
+def test_margin_of_a_mean_is_in_units_of_the_mean():
+    """Its variances are those of counts at the ends of the amount, and its points state the requested margin."""
+    w = fn.Workload(fn.Domain(income=fn.Amount(0, 200)), [fn.table(mean="income", margin=5, reference=100)])
+    plan = fn.plan(w)
+    point = what_if.sweep(plan, w.tables[0].name, [1], gap=None).current
+    assert point.target_moe == pytest.approx(5, rel=EXACT)
+    assert point.target_moe == pytest.approx(plan.summary(0).target_moe, rel=EXACT)
+
+
 def every_kind():
     return fn.Workload(
         fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 3)),

@@ -44,7 +44,8 @@ class SweepPoint:
 
     Attributes:
         factor: The factor of the margins; variances are multiplied by its square.
-        target_moe: The requested margin of error of the table's tightest number, at the table's confidence, in people.
+        target_moe: The requested margin of error of the table's tightest number, at the table's confidence, in people
+            or in units of the sum or mean.
         rho: ρ of the complete publication.
         value: Half of the minimised value of the tables. For Gaussian noise it is their ρ, except for hybrids and for
             plans relative to cell budgets. For those the targets determine `value` but not `rho`: plans of equal value
@@ -99,7 +100,7 @@ class PrivacyCurve(NamedTuple):
 def scale_margins(publication: Publication, factors: Mapping[str, float]) -> Publication:
     """Return the publication with the margins of some tables multiplied by factors.
 
-    The function multiplies a margin, standard error, max deviation or coefficient of variation by the factor, and a
+    The function multiplies a margin, standard error, max deviation or relative standard error by the factor, and a
     variance by its square. A target by value keeps its proportions.
 
     Args:
@@ -174,7 +175,7 @@ def sweep(
     Raises:
         WorkloadError: There is no such table. Or the factors are missing, not numbers from 1e-9 to 1e9, or given twice.
             Or the table is in a pattern of tables with a target by value.
-        SpecError: The publication has a budget, which fixes the price.
+        SpecError: The publication has a budget, which fixes the price. Or it has pure privacy and `gap` is not None.
         GapNotReached: A plan's certified gap is above the requested gap.
         PlanError: A target is out of reach of exact 64-bit noise.
 
@@ -246,7 +247,8 @@ def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
     Args:
         plan: The plan.
         deltas: Values of δ, shape (n,), each strictly between 0 and 1. By default they increase from at most 1e-12 to
-            at least 0.01, and include the publication's own δ. They reach from δ/10 to 10 δ where that is further.
+            at least 0.01, and include the publication's own δ. They reach from δ/10 to 10 δ where that is further,
+            but at most half of the way from δ to 1.
 
     Raises:
         SpecError: There are no deltas, or one is not strictly between 0 and 1.
@@ -305,7 +307,9 @@ def _swept(walk: _SweepPlanner, current: Plan, name: str, factors: list[float]) 
     workload = walk.publication.workload
     table = workload[name]
     confidence = table.target.level(workload.confidence)
-    moe = z_score(confidence) * math.sqrt(table.variances(workload.domain, workload.confidence).min())
+    # The variances of a mean are those of counts: `scale` leads back to the unit of its target.
+    std_error = math.sqrt(table.variances(workload.domain, workload.confidence).min()) / table.scale(workload.domain)
+    moe = z_score(confidence) * std_error
     points = {1.0: _point(current, 1.0, moe)}
     # Neighbours on the curve are similar, so the weights of one plan are close to those of the next.
     for side in ([f for f in reversed(factors) if f < 1], [f for f in factors if f > 1]):
