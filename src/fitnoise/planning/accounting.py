@@ -368,10 +368,11 @@ def _response(epsilon: float, step: float) -> _LossSum:
 
 
 def _laplace(epsilon: float, step: float) -> _LossSum:
-    """Return the loss of a number that moves by ε, with continuous Laplace noise: δ = 1 − e^((x−ε)/2) at −ε ≤ x ≤ ε.
+    """Return the loss of a number that moves by ε scales of its continuous Laplace noise.
 
-    With u = e^(x/2), this δ is a line in u. Over t = u², the chords between points of the grid have the slopes
-    −e^(−ε/2)/(u + u′). The change of slope from one chord to the next is the probability under the other neighbour.
+    Its curve is δ = 1 − e^((x−ε)/2) at −ε ≤ x ≤ ε. With u = e^(x/2), this δ is a line in u. Over t = u², the
+    chords between points of the grid have the slopes −e^(−ε/2)/(u + u′). The change of slope from one chord to the next
+    is the probability under the other neighbour.
     """
     high, scale = max(1, math.ceil(epsilon / step)), math.exp(-epsilon / 2)
     x = np.arange(-1, high + 1) * step

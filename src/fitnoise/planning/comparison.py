@@ -231,9 +231,9 @@ class Comparison(HtmlDisplay):
     def total_error(self) -> float | None:
         """The total error of meeting every target: the sum of all variances over the least possible sum.
 
-        It is for Gaussian noise, with both sums at one privacy cost. It is at least 1, except for rounding. The total
-        error is missing (None) if it is the objective. It is also missing if the plan of least total error cannot be
-        made in time, as for levels of many places and product form.
+        It is for Gaussian noise, with both sums at one privacy cost. It is at least 1, except for rounding. It is
+        missing (None) for every goal but fit-for-use, and if the plan of least total error cannot be made. It is also
+        missing if the mechanism searches strategies of one form only, as for levels of many places and product form.
         """
         publication = self.gaussian.publication
         if publication.objective.goal is not Goal.FIT_FOR_USE or not self.gaussian.mechanism.optimal:

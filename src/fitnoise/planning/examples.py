@@ -55,9 +55,9 @@ def examples(publication: Publication, records: int) -> str:
     """Return records of the domain as CSV. Each value is drawn from all declared values, and no two values are related.
 
     If one attribute reads a column, each of its cells has equal probability, and so has each value within a cell. All
-    steps of an amount are equally likely. The values are every step of an amount, some numbers of a bin, and every leaf
-    of a hierarchy. Codes of missing values have cells, too. If several attributes or conditions read one column, all of
-    them accept the value. Each record has a different id.
+    steps of an amount are equally likely, and so are all days of which an attribute reads a part. The values are every
+    step of an amount, some numbers of a bin, and every leaf of a hierarchy. Codes of missing values have cells, too. If
+    several attributes or conditions read one column, all of them accept the value. Each record has a different id.
 
     Args:
         publication: The publication with the domain, the conditions and the unit.

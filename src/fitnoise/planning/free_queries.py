@@ -136,6 +136,8 @@ def plan_free(
             source or attributes, or have replace-one neighbours. Or no plan is given, or one twice, or the unit has a
             pattern. Or the publication has a budget, a cap, cell budgets, earlier plans of its own or questions, or too
             many joint cells. Or only charges are given, and no publication.
+        SpecError: The unit has an id, or another setting does not fit earlier plans, such as pure privacy.
+        FitnoiseError: The tables cannot be planned; the errors are those of :func:`fitnoise.plan`.
 
     **Guarantees**
         * the function reads no data;
@@ -329,6 +331,7 @@ def _check_cells(
 ) -> None:
     """Raise PlanError, with the name of the table, if a table counts records of cells without slack.
 
+    exhausted: True for each joint cell of `names` without slack, in C order.
     rest: A function that returns the cells with slack, for the error.
     """
     domain = workload.domain

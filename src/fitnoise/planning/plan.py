@@ -1,8 +1,8 @@
 """Plans: all decisions before the data are read, frozen, hashed and open to anyone's check.
 
-A plan holds its publication, and one part for every request in the publication. A part holds the integers that will be
-measured, and for tables the dual weights. They prove a lower bound on the cost of meeting the targets. Prices, errors
-and certificates are *properties*: a plan recomputes them each time, also after it was read from a file.
+A plan holds its publication, and one part for every group of tables and every question. A part holds the integers that
+will be measured, and for tables the dual weights. They prove a lower bound on the cost of meeting the targets. Prices,
+errors and certificates are *properties*: a plan recomputes them each time, also after it was read from a file.
 
 Trust: the order that a plan makes decides the noise and the charge, so a mistake here can charge less than a release
 costs.
@@ -52,7 +52,7 @@ class Plan(HtmlDisplay):
 
     Attributes:
         publication: The publication that the plan answers.
-        parts: One part for each request, in order: tables (:class:`TablePart`), then questions.
+        parts: One part for each group of tables in order (:class:`TablePart`), then one for each question.
         `full_series`: The plan of the complete series, for a plan of its first periods (:meth:`truncate`); otherwise
             None.
 
@@ -326,7 +326,7 @@ class Plan(HtmlDisplay):
         """The μ of Gaussian differential privacy, for continuous instead of discrete Gaussian noise.
 
         For Gaussian noise alone it is Δ. Discrete noise has a slightly larger μ (docs/mathematics/exact_curve.md).
-        Pure tables and answers to questions add μ². It is the smaller of two values. One is the sum of the squares of
+        Pure tables and answers to questions add to μ² the smaller of two values. One is the sum of the squares of
         :func:`fitnoise.kernel.privacy.pure_mu`, at the ε of all pure tables and at the ε of each question. The other is
         π/2 Σ ε_k² over their single numbers.
         """
@@ -432,7 +432,7 @@ class Plan(HtmlDisplay):
             confidence: The confidence of each interval; default the table's own, or the workload's.
 
         Returns:
-            Half-widths in people (or units of a sum), in the table's shape.
+            Half-widths in people (or units of a sum), in the table's shape; for a mean, of the counts at its ends.
 
         Raises:
             WorkloadError: There is no such table, or the confidence is not between 0 and 1.
@@ -446,7 +446,7 @@ class Plan(HtmlDisplay):
             name: The name of the table.
 
         Returns:
-            Variances in people², or squared units of a sum.
+            Variances in people², or squared units of a sum; for a mean, of the counts at its ends.
 
         Raises:
             WorkloadError: There is no such table.
@@ -533,8 +533,8 @@ class Plan(HtmlDisplay):
 
         Raises:
             PlanError: The text is not a plan, or has an unknown version. Or its parts contradict each other, or it has
-                more or fewer entries than the plan that was read. Only its bound is left to :func:`fitnoise.verify`,
-                which recomputes it.
+                more or fewer entries than its specification and integers imply. Only its bound is left to
+                :func:`fitnoise.verify`, which recomputes it.
             SpecError, WorkloadError: The specification of the plan cannot be used.
         """
         try:
@@ -659,7 +659,7 @@ def read_back(plan: Plan) -> Plan:
     """Read a plan back from its document, so that a release uses the plan that its readers will see.
 
     Args:
-        plan: The plan in memory, where an own class or a changed field can mean what no document states.
+        plan: The plan in memory, where a subclass or a changed field can mean what no document states.
 
     Returns:
         The plan that `plan.json` will hold. Only its order may be charged and drawn.
@@ -671,7 +671,7 @@ def read_back(plan: Plan) -> Plan:
         ReleaseError: The document is longer than the limit for reading a plan.
 
     **Guarantees**
-        * the hash of the returned plan is the hash of the plan in memory, whose document is written again for it;
+        * the hash of the returned plan is the hash of the plan in memory, recomputed from its fields;
         * their publications are equal, field by field, and have equal classes.
     """
     if plan.full_series is not None:

@@ -41,11 +41,12 @@ class Kappa:
         summary: The accuracy that the plan guarantees for the table.
         terms: The attributes that are summed, or the amount whose mean is shown.
         label: The value of the attribute on which the range depends; None if it depends on none.
-        largest: The largest amount that one record can add, in units of the sum.
+        largest: The largest absolute amount that one record can add, in units of the sum.
         requested: The requested margin, in records at `largest`.
         achieved: The achieved margin, in records at `largest`.
         reference: For means, the number of records that the margin refers to; None for sums.
-        warned: True if a warning is due: few records suffice, and neither amount nor table declares a ceiling.
+        warned: True if a warning is due: the range cuts numbers, few records suffice, and neither amount nor table
+            declares a ceiling.
     """
 
     summary: TableSummary
