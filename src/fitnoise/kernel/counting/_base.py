@@ -116,16 +116,16 @@ class Counter(abc.ABC):
         * A record that does not meet the conditions has no effect: it is neither counted nor reported, and takes no
           other record's place.
         * Without a bound, one more record in the data adds one to exactly one cell of every margin. It adds to none if
-          it is outside the domain and the source drops such records.
-        * Along an amount, a record at step j adds 1 − j to the first end and j to the other, 0 ≤ j ≤ K. Further knots
-          are counted as :func:`fitnoise.kernel.counting.joint_counts.sum_up` states. Several amounts multiply. All
-          counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`).
+          it is outside the domain and the source or the attribute drops such records.
+        * An amount has K steps, 0 ≤ j ≤ K. A record at step j adds 1 − j to the first end and j to the other. Further
+          knots are counted as :func:`fitnoise.kernel.counting.joint_counts.sum_up` states. Several amounts multiply.
+          All counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`).
         * With a bound g, the counted records of each unit are a function of its own records. They are at most g of
           them, or of the merged records where amounts are added up. One more unit, with any number of records, adds to
           every margin the contribution of at most g records, the same records for all margins.
-        * With a bound in shares (`None`), the unit of all counts is 2⁻²⁰ of a record, a part. One more unit, with any
-          number of records, adds equal parts for each of its records inside, each to one cell of every margin. The sum
-          of these parts is at most SHARES_PER_RECORD in each margin.
+        * With a bound in shares (`max_records` is `None`), the unit of all counts is 2⁻²⁰ of a record, a part. One more
+          unit, with any number of records, adds equal parts for each of its records inside, each to one cell of every
+          margin. The sum of these parts is at most SHARES_PER_RECORD in each margin.
         * Nothing stays open or locked between calls, which may come in any order and repeatedly.
     """
 

@@ -73,7 +73,7 @@ class MarginCounts:
             come with the parts that they count, below its size.
         gauge: The gauge that receives the counted fraction of the records read.
         steps: For attributes that are amounts, K_s: the numbers of steps from each knot to the next. A record comes as
-            its step j, or as K + 1 and so on for missing-value categories.
+            its step j, or as ∑ K_s + 1 and so on for missing-value categories.
         lost: The counter of records left out; default one of its own.
 
     Raises:
@@ -83,7 +83,7 @@ class MarginCounts:
         * A record adds one, or its parts, to one cell of every margin, for any other records that come with it.
         * Along an amount it adds 1 − j times that to the first knot and J_s times to each other (`sum_up`). Several
           amounts multiply, modulo 2⁶⁴.
-        * Memory, apart from the counts, is about three times `BATCH_BYTES`, for batches of records that are smaller.
+        * Memory, apart from the counts, is about three times `BATCH_BYTES`, if no batch of records is larger.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ def sum_up(
     multiply.
 
     counts: The counts, with an axis for each column; changed in place.
-    columns: For each row the step j, or K + 1 and so on for the cells after the knots; the cell, if `steps` is empty.
+    columns: For each row the step j, or ∑ K_s + 1 and so on for the cells after the knots; the cell without an amount.
     steps: For each column, the numbers K_s of steps from each knot to the next; empty without an amount.
     records: The number of records of each row.
     """
@@ -283,7 +283,7 @@ class _JointTableSearch:
     """The state of `joint_tables`. Attributes are numbers; sets of them are bits of an integer.
 
     uncovered: The sets that no table holds yet.
-    beyond: For every set of attributes, the attributes each of which makes it an uncovered set.
+    beyond: For every set of attributes, the attributes each of which, added, makes it an uncovered set.
     """
 
     def __init__(

@@ -84,8 +84,8 @@ def counted_by(
     """Return the attributes by which records are counted, with their sizes; with a bound all of the domain, and the id.
 
     In addition to the requested attributes, the result has those of the domain for whose values records are left out.
-    Such records are left out of all margins. The result also has the attributes on which the size of an amount's step
-    depends.
+    Such records are left out of all margins. A requested level stands for its hierarchy there. The result also has the
+    attributes on which the size of an amount's step depends.
     """
     needed = {a for m in margins for a in m}
     homes = {domain.attribute_of(a) for a in needed}  # a level shows dropped records as its hierarchy does

@@ -8,7 +8,7 @@ unseen.
 
     file    = SEALED, box of counts        or  UNSEALED, SHA-256 of counts, counts
     counts  = 32 bytes that identify them (`measure`), then int64, little end first. First the number of units with
-              records left out, below 0 if not requested. Then every margin, in order, in C order
+              records left out, below 0 if not requested. Then every margin, sorted by names, in C order
 
 So the length of a file reveals only facts of the plan, and reading the file takes no parser.
 """
@@ -63,6 +63,7 @@ class SealedCounter(DeclaredCounter):
         DataError: The file or the key cannot be read.
         DataError: The counts were altered, cut off, or sealed for another key.
         DataError: Sealed counts come without a key, or other counts with one.
+        DataError: The package that opens sealed counts is not installed.
     """
 
     def __init__(
@@ -141,7 +142,9 @@ class SealedCounter(DeclaredCounter):
         """Check nothing: the attributes were checked where the counts were made."""
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """Return the margins for which the counts were made, which `fingerprint` identifies, and no others.
+        """Return the margins for which the counts were made; the caller compares the `fingerprint` before.
+
+        The file names no margin: any others with as many cells in all would get wrong counts.
 
         Raises:
             DataError: The margins have another number of cells than the counts.

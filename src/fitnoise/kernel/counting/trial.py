@@ -228,7 +228,7 @@ def known_values(kind: ColumnKind) -> tuple[Any, ...]:
 def known_days(read: DateField, first_day: str = "0001-01-01", last_day: str = "9999-12-31") -> list[str]:
     """Return days of every month and of the week, at the ends of years and of Februaries, as texts such as 2024-02-29.
 
-    All are from `first_day` to `last_day`, both included. The day of an age is among them.
+    All are from `first_day` to `last_day`, both included. The day at which `read` states an age is among them.
     """
     birthdays = () if read.on is None else (read.on.isoformat(),)
     return [day for day in dict.fromkeys((*_DAYS, *birthdays)) if first_day <= day <= last_day]
@@ -242,7 +242,7 @@ def refuse_unless_coded(
     Args:
         cells: The function that returns the engine's cells of these values, by a coding.
         what: The description of the engine, for the message.
-        kind: The type as which the column is read.
+        kind: The type of the codes as which the column is read: str, int (any numbers) or bool.
         values: The content of the column, or the parts read off its dates.
         read: The part read off dates; `None` for values.
     """
@@ -369,7 +369,7 @@ def _cells(
 @final
 @dataclass(frozen=True)
 class PersonTrial:
-    """Known records of made-up persons, and the counts of the declared ones (see `persons`).
+    """Known records of made-up persons, and the comparison of their counts with the declared ones (see `persons`).
 
     kind: The kind of the column of ids.
     pattern: The pattern to which the counted records of one person keep; the trial uses sample rules of the same kinds.
