@@ -54,15 +54,17 @@ def open_counter(
             A file of counts made elsewhere, sealed or not; or a Counter.
         domain: The declared domain.
         source: The table of a database, or sheet of a file, and the action for records outside the domain.
-        bound: The bound on counted records of a person, with the column of the id; `None` counts all. An array of
-            counts, which has no persons, has no bound all the same. A Counter has its own bound only.
+        bound: The bound on counted records of a person, with the column of the id; `None` counts all. It changes
+            nothing for an array of counts, which has no persons. A Counter is returned as it is: it has its own domain,
+            source and bound.
         key: The file with the private key that opens sealed counts.
 
     Raises:
         DataError: The source is of no known kind or cannot be opened.
         DataError: The pattern names an attribute that the domain lacks.
         DataError: An amount to add up is not an amount, or its range is not a whole number of steps from zero.
-        DataError: A key is given, and the counts are not sealed.
+        DataError: A key is given, and the data are not sealed counts, nor a Counter, for which it changes nothing.
+        DataError: The constructor of the counter refuses these data.
     """
     if isinstance(data, Counter):
         return data

@@ -111,9 +111,9 @@ class Database:
 class DatabaseSession(Columns):
     """A connection, and the table whose records are counted: its columns, and their contents, by the schema.
 
-    kinds: The kind and the schema's name of each type; the kind is `None` for another type.
+    kinds: For each column its kind, `None` for a type that is not read, and the schema's name of its type.
     relation: The table, in SQL.
-    pages: The approximate number of pages, where the table can be read in pieces.
+    pages: The approximate number of pages, where the table can be read in pieces; otherwise 0.
     location: The schema of the table (`None` where SQLAlchemy names no default one) and its name.
     """
 
@@ -219,11 +219,11 @@ def is_database(data: Any) -> bool:
 
 
 def database(data: Any) -> Database:
-    """Return the database at an address: `env:NAME`, a URL without a password, an SQLite file, or an SQLAlchemy engine.
+    """Return the database at `env:NAME`, a URL text without a password, an SQLite file, or SQLAlchemy's Engine or URL.
 
     Raises:
         DataError: There is no such variable or file.
-        DataError: The URL is invalid, or an address that is no variable holds a password or another secret.
+        DataError: The URL is invalid, or a URL text, not in a variable, holds a password or another secret.
         DataError: The database is of an unknown kind, or the data are another object of SQLAlchemy.
         DataError: The package that connects to such a database is not installed.
     """
@@ -263,7 +263,7 @@ def database(data: Any) -> Database:
 def _is_address(data: Any) -> bool:
     """Return True if data are the address of a database that fitnoise knows: `env:NAME` or a URL of one of its engines.
 
-    Other texts with :// are refused where files are.
+    The reader of files refuses other texts with ://.
     """
     if not isinstance(data, str):
         return False
@@ -394,6 +394,8 @@ def _file(path: Path) -> Database:
 
 def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str]:
     """Return the schema and the name of a table, which may be written with a dot between them.
+
+    Without it, a table whose name differs by capitals only is found, if there is one such.
 
     Raises:
         DataError: There is no such table, or `table` is `None`.

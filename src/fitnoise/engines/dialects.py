@@ -83,7 +83,7 @@ class Dialect:
     types: The types to which a column of each kind can be cast, for the trial.
     odd: Numbers for the trial: the kind of the column, the literal, and the double as which it must be read. They are
     not finite, or would not survive a cast.
-    dual: The source of a row of literals.
+    dual: The FROM clause of a row of literals; empty where none is needed.
 
     digits: An integer as a text.
     joined: Two texts, {a} and {b}, as one.
@@ -107,7 +107,8 @@ class Dialect:
     listed: True if rows of literals are one list (VALUES); otherwise the engine would plan each SELECT for itself.
     streams: True if records are read out and coded here. Engines in the own process that sort in order to group need
     this.
-    at_once: True if the rows, which are counts, are handed over in one piece: one processor would serve a cursor.
+    at_once: True if the rows, which are counts, are handed over in one piece: only one processor would work for a
+    cursor.
     located: The column with the position of a record; empty without such a column.
     page: The position at which page {n} begins, where an engine can read some pages of a table.
     pages: A query, with :schema and :name, for the number of pages of a table; 0 if it is read completely.

@@ -185,11 +185,10 @@ class DuckCounter(DeclaredCounter):
     Args:
         records: The source of the records.
         domain: The declared domain.
-        source: The data source, with the action for records outside the domain.
+        source: The data source, with the conditions and the action for records outside the domain.
         bound: The bound on counted records of a person, with the column of the id; `None` counts all.
         memory_limit: The memory limit of the engine, such as "4GB"; default 80 % of the machine. Records stream through
-            the engine, which need not hold them; records that do not fit are refused. With a bound it holds them,
-            coded.
+            the engine, except with a bound: it then holds all of them, coded. Records that do not fit are refused.
     """
 
     def __init__(
@@ -354,7 +353,7 @@ class DuckCounter(DeclaredCounter):
         Also return the contents of each of these columns. Raise DataError for a column that is missing, ambiguous or of
         the wrong type, and for an engine that fails its trial.
 
-        schema: True if only the types of columns matter.
+        schema: True if only the types of columns matter; the engine is not tried then.
         """
         attributes = [a for a in attributes if a != ID_KEY]
         positions = [self._records.position(self._domain, a) for a in attributes]
@@ -456,7 +455,9 @@ class DuckCounter(DeclaredCounter):
     def _cells(
         self, used: Sequence[str], relation: str, held: Sequence[_ColumnContents], windows: Collection[str] = ()
     ) -> tuple[str, dict[str, str], dict[str, Any]]:
-        """Return SQL for the cells of all records and the id; the columns of cells, by attribute; named parameters.
+        """Return SQL for cells and the id; the columns of cells, by attribute; named parameters.
+
+        The SQL returns all records that meet the conditions.
 
         relation, held: See `_relation`.
         windows: Attributes whose numbers, not cells, are returned.
@@ -496,7 +497,9 @@ class DuckCounter(DeclaredCounter):
 @final
 @dataclass(frozen=True, eq=False)
 class _DuckRows:
-    """The records that DuckDB reads and codes: a reader (`Rows`). With a bound, it hands over the counted ones.
+    """The records that DuckDB reads and codes: a reader (`Rows`).
+
+    With a bound, it hands over the counted records alone, and those outside if they are to be reported.
 
     counter: The counter of the records.
     informed: True if the progress is reported.
@@ -513,9 +516,9 @@ class _DuckRows:
 
 
 def _framed(result: duckdb.DuckDBPyConnection, pieces: int) -> Generator[tuple[list[Column], int]]:
-    """Yield the output of `iter_batches`, for columns without missing values, in pieces of 2,048 records.
+    """Yield columns and a number of records as `iter_batches` does, for columns without missing values.
 
-    pieces: The number of pieces at a time.
+    pieces: The number of pieces, of 2,048 records each, at a time.
     """
     while len(frame := result.fetch_df_chunk(pieces)):
         yield [(frame[name].to_numpy(), None) for name in frame.columns], len(frame)
@@ -729,7 +732,7 @@ def _text(x: Any) -> str:
 
 
 def _dates_of_type(described: str, read: DateField) -> list[tuple[str | None, str | None]]:
-    """Return known dates of a type as texts, each with its value, which is the same text.
+    """Return known dates of a type as texts, each with its value, which is the same text; and an absent one (`None`).
 
     A type with a time has each date at the first and the last moment of the day that the type holds, and after noon.
     """

@@ -70,7 +70,8 @@ class SqlRecords(Records):
     what, names, header, advice: See :class:`Columns` and :class:`Records`.
     reader: SQL for all columns, in the order of `names`.
     setup: Statements that run before the reader is used.
-    texts: Positions of text columns in tables; for CSV and Parquet files, only columns from folder names.
+    texts: Positions of columns whose texts are also read as numbers and truth values: those of texts in a table, and
+    those from folder names. In CSV files all columns are read so.
     moving: Positions of columns that a random function or the clock generates.
     paths: Files whose change during counting is refused.
     """
@@ -101,7 +102,7 @@ class SqlRecords(Records):
     ) -> str:
         """Return SQL for the columns by position; the engine reads no others.
 
-        Raise DataError for a column that differs when it is read again.
+        Raise DataError for a column of `moving`: it differs when it is read again.
         """
         for name in (self.names[p] for p in positions if p in self.moving):
             raise DataError(
@@ -247,9 +248,9 @@ _Columns = tuple[tuple[str, ...], tuple[str, ...], str]
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
-    """Return the header line, read as a record, after a check that the engine skips this line and nothing else.
+    """Return the names in the header line, no types, since all columns are texts, and options of the engine's reader.
 
-    The types are empty: all columns are texts.
+    Raise DataError unless the engine, with these options, skips this line and nothing else.
     """
     # Reading the compressed file to its end compares its check sum, which the engine does not.
     if path.suffix.lower() == _COMPRESSED:

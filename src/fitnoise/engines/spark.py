@@ -113,7 +113,7 @@ class Spark:
         Raises:
             DataError: Spark cannot be reached, or there is no such table.
             DataError: The table is a view, a stream or of a format that is not read.
-            DataError: A setting of the caller's session, where that one is used, is not safe before or after the count.
+            DataError: The count runs in the caller's own session, and a setting there is not safe before or after it.
 
         **Guarantees**: The call changes no setting of the caller's session, no log level, and no logger except
         PySpark's own.
@@ -232,7 +232,7 @@ class Spark:
 class SparkTable(Columns):
     """The counted records: their columns, and the contents of these, by the schema.
 
-    kinds: The kind and the schema's name of each type; the kind is `None` for another type.
+    kinds: For each column its kind, `None` for a type that is not read, and the schema's name of its type.
     spark: The session in which the statement runs.
     name: The table, in SQL.
     frame: The DataFrame that is stored under that name when it is needed, with columns c0, c1, …; `None` for a table.

@@ -35,7 +35,7 @@ class SqlCounter(DeclaredCounter):
     Args:
         database: The database and its address; or Spark.
         domain: The declared domain.
-        source: The data source, with its table, and the action for records outside the domain.
+        source: The data source, with its table, the conditions, and the action for records outside the domain.
         bound: The bound on counted records of a person, with the column of the id; `None` counts all.
 
     Raises:
@@ -76,7 +76,7 @@ class SqlCounter(DeclaredCounter):
 
         Raises:
             DataError: The engine counts known records otherwise than is declared.
-            DataError: The margins do not fit into one statement.
+            DataError: The margins do not fit into one statement, or someone wrote to the table during the count.
         """
         margins = list(dict.fromkeys(margins))
         self._dropped = None

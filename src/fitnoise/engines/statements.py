@@ -188,7 +188,7 @@ def count(
     Raises:
         DataError: More joint tables are needed than `MAX_TABLES_PER_STATEMENT`, or one has 2⁶³ places or more;
             nothing was read.
-        DataError: The joint tables are not of the same records.
+        DataError: The joint tables are not of the same records, or the engine returns something other than counts.
     """
     if d.streams:
         reader, codings = StreamedRows(fetch, relation, fields, person), {a: f.coding for a, f in fields.items()}
@@ -462,11 +462,11 @@ def _selected_records(
     """Return SQL for records, and the condition of those that count or are reported (`persons`).
 
     The first records of each person inside the domain meet it. Records outside meet it if they are reported. Columns
-    k0, k1, … are the cells of all fields. Records are put in order by cells, and not by the values read. Column p is
-    the id, and turn a position in line. Where shares are counted there is no line: column share is then the count of a
-    record, 1 for a record outside.
+    k0, k1, … are the cells of all fields. Records are put in order by cells, and not by the values read. Column good
+    is 1 for records inside and 0 outside, and turn is a position in line. Where shares are counted there is no line:
+    column share is then the count of a record, 1 for a record outside.
 
-    totals: True to add the number of the person's records that are inside.
+    totals: True to add the id, p, and the number of the person's records that are inside, per_person.
     """
     totals = totals or person.cap is None
     codings = {a: fields[a].coding for a in person.merge}

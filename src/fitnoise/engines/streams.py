@@ -79,8 +79,8 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes
 def iter_batches(relation: Any, piece: int) -> Generator[tuple[list[Column], int]]:
     """Yield the columns of a relation for at most `piece` records at a time, with the number of these records.
 
-    The columns hold whole numbers of at most 64 bits. The yielded arrays belong to the engine. They are valid until the
-    next step, or until the stream is closed: a copy would take as long as counting.
+    The columns hold whole numbers of at most 64 bits, without a sign at most 32. The yielded arrays belong to the
+    engine. They are valid until the next step, or until the stream is closed: a copy would take as long as counting.
 
     Raises:
         duckdb.Error: The engine could not read or code the records.
