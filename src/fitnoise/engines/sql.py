@@ -41,7 +41,7 @@ class SqlCounter(DeclaredCounter):
     Raises:
         DataError: The database cannot be reached, has no such table, or cannot distinguish persons by an id.
         DataError: A column of an attribute that drops records, of a condition or of the id is missing, ambiguous, or of
-            the wrong type. With a bound, so is the column of any attribute.
+            the wrong type. With a bound, this holds for the column of every attribute.
     """
 
     def __init__(
@@ -126,7 +126,9 @@ class SqlCounter(DeclaredCounter):
     def _tried(
         self, session: DatabaseSession | SparkTable, margins: Sequence[Margin], *, uncounted: bool = False
     ) -> tuple[str, dict[str, Field], PersonColumn | None]:
-        """Return SQL for the records, their fields, and the column of the id (`None` without a bound).
+        """Try the engine; return SQL for the records, their fields, and the column of the id (`None` without a bound).
+
+        uncounted: True to try also the number of persons with records left out.
 
         Raises:
             DataError: The engine counts known records otherwise than declared; or see `check`.
