@@ -89,9 +89,11 @@ def plan(
         series: The attribute whose values are periods, for tables that are released period by period
             (docs/howto/release_a_series.md).
         refine: As in :func:`fitnoise.mechanisms.gaussian.planning.plan`; Gaussian noise only.
-        start: A plan for similar tables, whose weights are the starting point. Changes the time taken, not the result.
-        device: The place of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda".
-        max_iterations: The largest number of iterations of the solver.
+        start: A plan for similar tables, whose weights are the starting point. Changes the time taken, and the result
+            only within the gap. Plans that are "pure" or "auto" ignore it.
+        device: The place of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda". Plans that are
+            "pure" ignore it.
+        max_iterations: The largest number of iterations of the solver. Only "zcdp" without a small database uses it.
         seconds: The time after which the search for a pure plan stops with the best plan so far, whose bound is proven
             all the same. That plan then depends on the machine. By default the search runs to its end.
         progress: A function, called with the iteration and the relative gap so far (for a pure plan, the least ε).
