@@ -39,10 +39,10 @@ class TableAccuracy:
     mechanism: FiniteMechanism
 
     def remap(self, prior: npt.ArrayLike, gain: npt.ArrayLike | None = None) -> Integers:
-        """Return the best guess for every output, as indices of results, (outputs,).
+        """Return the best guess for every output, (outputs,): columns of the gain, or results without a gain.
 
         It maximises Σ_i π_i P(o | i) g(i, guess). Ties are gains that differ by a part of 10⁻¹² of the largest size.
-        They go to the answer that the output has without a remap, otherwise to the first result.
+        They go to the answer that the output has without a remap, otherwise to the first guess.
 
         Args:
             prior: π, (n,).
@@ -91,7 +91,7 @@ class TableAccuracy:
         return float(scores.max(axis=1).sum())
 
     def hits(self, guesses: npt.ArrayLike | None = None) -> Floats:
-        """Return the probability of a right guess for every result, (n,): the diagonal of X R.
+        """Return the probability of a right guess for every result, (n,): the diagonal of X R, R the remap.
 
         Args:
             guesses: A remap, (outputs,); None for the answers.

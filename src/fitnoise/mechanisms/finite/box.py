@@ -208,7 +208,8 @@ class BoxAccuracy:
 class _Tails:
     """The largest probability of an error above h, up to rounding of at most 10⁻¹⁴.
 
-    With q = ⌊h/v⌋ and e = (q + 1) v, the sum of α^d(i,o) Z_o over all o > i + h is
+    Z_o are the weights of the only axis, with steps of v. With q = ⌊h/v⌋ and e = (q + 1) v, the sum of α^d(i,o) Z_o
+    over all o > i + h is
 
     α^(q+1) (Z_{i+h+1} + … + Z_{i+e} + F_{i+e}),    F_j = Σ_{o > j} α^d(j,o) Z_o.
     """

@@ -41,8 +41,9 @@ def rank_margin(mechanism: RankMechanism, confidence: float) -> Fraction:
         WorkloadError: The confidence is out of range.
 
     **Guarantees**
-        * P(u > k) ≤ (m − 1) w_(k+1) / (w_0 + (m − 1) w_(k+1)). A value with u = 0 has the level w_0. Of the other m − 1
-          values, those with u > k have at most w_(k+1), and rounding down lowers these levels alone.
+        * P(u > k) ≤ (m − 1) w_(k+1) / (w_0 + (m − 1) w_(k+1)). Here u is the score of the answer, and w_k the weight of
+          each value of score k. A value with u = 0 has the weight w_0. Of the other m − 1 values, those with u > k have
+          at most w_(k+1), and rounding down lowers these weights alone.
         * Data with all records at one end attain the bound, up to rounding, if k + 1 is a score of theirs.
     """
     missed = 1 - Fraction(checked_confidence(confidence))

@@ -185,7 +185,7 @@ class Formulation:
         )
 
     def by_period(self, period: Indices) -> Problem:
-        """Return the problem for sets of records, with independent noise on the cells of each period.
+        """Return this problem, for sets or single records, with independent noise on the cells of each period.
 
         Args:
             period: The period of every structured cell, (n_o,).
@@ -270,7 +270,10 @@ class Formulation:
         """Return X of two records in structured cells, (n_o, n_o), scaled to meet the worst constraint, in parts.
 
         Each part belongs to the free attributes that its sectors show. For two records, a part is multiplied by their
-        χ.
+        agreement in these attributes.
+
+        p: The solver's primal weights of cells or sets.
+        q: Its weights of constraints.
         """
         out = {free: np.zeros((self.decomposition.cells,) * 2) for free in self._kinds}
         factors = [z for _, z in self.problem.covariance_factors(p, q)]

@@ -224,7 +224,8 @@ class TreeEstimation(abc.ABC):
         """Return 1_hᵀ X_T⁻¹ (Σ a_g 1_g + c_g u_g) at the places h of all levels, (…, N_ℓ). unweighted: a. weighted: c.
 
         The pass upwards computes n_g and e_g from the answers at and below g. They are the products of u_g and of
-        1_g − f u_g with the vector. The pass downwards adds the parts outside g, as multiples of 1_g and of u_g.
+        1_g − f u_g with X_T⁻¹(Σ …); f is `slope`. The pass downwards adds the parts outside g, as multiples of 1_g and
+        of u_g.
         """
         # Two passes take time proportional to the number of places; the matrix X_T itself is never formed.
         terms, above, class_of, c_by_level = margin.information, self.problem.above, self.tree.class_of, weighted or {}
@@ -329,7 +330,7 @@ class TreeEstimation(abc.ABC):
         """Return fᵀX_T⁻¹h of combinations of places by level, row by row, (R,).
 
         The pass goes from the leaves up and uses the answers from below only. It keeps the covariances of the two rows
-        with u_g and with 1_g − f u_g of their place, and with one another. Adding x u_g u_gᵀ subtracts the factor
+        with u_g and with 1_g − `slope` u_g of their place, and with one another. Adding x u_g u_gᵀ subtracts
         x/(1 + x Var u_g) times the product of the two covariances with u_g.
         """
         terms, class_of = margin.information, self.tree.class_of

@@ -90,7 +90,7 @@ class BlockEstimation(Estimation, Protocol):
 
     @property
     def variances(self) -> Floats:
-        """The variance of the worst number of every table, relative to the tightest target if targets vary, (M,)."""
+        """Variances of the worst number of every table, over its target's ratio to the tightest if they vary, (M,)."""
 
     def pair_covariances(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, (P,)."""

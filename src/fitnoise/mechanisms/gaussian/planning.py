@@ -500,7 +500,8 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
     """Return the plan of tables by levels of a tree that has too many leaves for one structured attribute.
 
     goal: The gap that the search for the bound and for scales by class aims at.
-    enough: The gap above which scales by class of place are tried too; 2 · LEVEL_GAP under replace-one neighbours.
+    enough: The gap above which scales by class of place are tried too; replaced by 2 · LEVEL_GAP for replace-one
+        neighbours. If targets vary by place, and records follow no pattern, only scales by class are tried.
     refine: True raises PlanError, since such plans cannot be refined.
     """
     if refine:

@@ -167,6 +167,9 @@ class FactorInverse:
     def from_integers(cls, rows: Floats, merged: Indices, *, always: bool) -> FactorInverse:
         """Return the inverse of a factor's integers. The first of several merged values stands for all of them.
 
+        merged: The class of every value, (n,).
+        always: True for an attribute that all tables show, so that w is 0.
+
         Raises:
             SingularStrategy: The integers cannot be inverted.
         """
@@ -434,7 +437,7 @@ class ProductEstimation:
 
     @property
     def variances(self) -> Floats:
-        """The variance of the worst row of every table, (M,), relative within the table if targets vary.
+        """The variance of the worst row of every table, (M,), over its target's ratio to the tightest one if they vary.
 
         It is the mean variance if the objective is the sum of all variances.
         """

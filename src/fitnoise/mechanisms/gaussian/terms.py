@@ -127,7 +127,7 @@ def weighted_cost(publication: Publication, design: Design) -> Fraction:
 
 
 def target_ratios(workload: Workload, table: Table) -> tuple[int, Floats] | None:
-    """Return the index of the attribute along which a table's targets vary, and their ratios to the tightest target.
+    """Return the position in a table of the attribute along which its targets vary, and their ratios to the tightest.
 
     Return None for a table with one target.
     """

@@ -265,9 +265,11 @@ def _solved(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list
 
 
 def _solved_by_pinv(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
-    """Return `_solved` with M⁺, by singular values of the queries, for queries that span fewer dimensions than cells.
+    """Return G_b = B M⁺A_bᵀ/n_{b∖S} and B M⁺Bᵀ for queries that span fewer dimensions than cells.
 
-    Return None if the basis is not in the span of the queries: then no estimate exists.
+    Singular values of the queries give M⁺. Return None if the basis is not in their span: then no estimate exists.
+
+    shares: n_{b∖S} of each margin b.
     """
     # M = Σ A_bᵀA_b/n is the square of these scaled rows; their singular values lose fewer digits than M.
     roots = np.sqrt(np.array(shares, dtype=np.float64))
@@ -290,8 +292,9 @@ def integer_margins(
 ) -> tuple[MeasuredMargin, ...]:
     """Return real queries A_b, (m, n_o), by set of attributes, as integers with a largest column sum near 2^bits.
 
-    Queries that round to 0 are left out. With `structure`, the attributes if some are amounts, all queries are integers
-    between their knots too. If their steps raise a column sum to 2^40 or more, fewer bits are used.
+    A column sum is over all sets. Queries that round to 0 are left out. With `structure`, the attributes if some are
+    amounts, all queries are integers between their knots too. If their steps raise a column sum to 2^40 or more, fewer
+    bits are used.
     """
     largest = float(np.asarray(sum(np.abs(a).sum(axis=0) for a in weights.values())).max())
     scaled = {b: a * (2.0**bits / largest) for b, a in weights.items()}
@@ -305,9 +308,9 @@ def integer_margins(
 def filled(margins: Sequence[MeasuredMargin], structure: CellStructure | None = None) -> tuple[MeasuredMargin, ...]:
     """Return the margins with smaller columns raised to the largest, if a query is on one class of equal cells alone.
 
-    No record costs more than before. No number is less accurate, because more is measured (Theorem 5.27,
-    docs/mathematics/matrix_mechanism.md). With `structure`, the attributes if some are amounts, columns are raised only
-    as far as all queries are integers between knots.
+    The largest column sum stays, so the costliest single record costs no more than before. No number is less accurate,
+    because more is measured (Theorem 5.27, docs/mathematics/matrix_mechanism.md). With `structure`, the attributes if
+    some are amounts, columns are raised only as far as all queries are integers between knots.
     """
     out = [m.rows.copy() for m in margins]
     which = np.unique(np.concatenate(out), axis=1, return_inverse=True)[1].ravel()

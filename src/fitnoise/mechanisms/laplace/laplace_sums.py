@@ -408,6 +408,9 @@ def _by_blocks(
     """Return one number per row, (J,): zeros and single noises in closed form, the others by `solve`, in blocks.
 
     `solve` marks rows with a tight answer. The others are reduced again, with four times as many squares one by one.
+
+    scaled: True if its answers are in units of a row's largest coefficient.
+    zero: The number of a row of zeros.
     """
     out = np.full(len(a), zero)
     # A column of multiplicity 0 is no noise, and must not set the unit of its row.

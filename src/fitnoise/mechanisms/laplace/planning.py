@@ -508,7 +508,8 @@ class _MarginProblem:
     def by_margin(self) -> Weights | None:
         """Return weights and queries on the structured cells for each margin, starting from θ and A* in turns.
 
-        The kinds of queries are the total, A* for all tables, and A* for each set of queries of the tables.
+        The kinds of queries are the total, A* for all tables, and A* for each set of queries of the tables. Return None
+        for too many cells or answers, or if no margin is free.
         """
         return self._by_kinds("margin", lambda: self.shared) if self.mixes else None
 
@@ -689,7 +690,7 @@ def _round_queries(
 def _bits(structure: CellStructure, records: int, epsilon: float | None) -> int:
     """Return the bits of the integers: with amounts, additional bits for the products of K_s in their queries.
 
-    The noise has a largest scale, which limits the bits: the unit's shift of the answers over ε is the scale.
+    The noise has a largest scale, which limits the bits: the scale is one unit's largest change of the answers, over ε.
 
     records: Number of records of a unit.
     epsilon: The ε of that unit, if known.

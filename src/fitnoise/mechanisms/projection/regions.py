@@ -1022,7 +1022,7 @@ class Estimator:
         self._cells = with_absent(rows) if weight and region is Region.AT_MOST else rows
 
     def __call__(self, noisy: Floats, tolerance: float | None = None) -> tuple[Floats | None, Floats]:
-        """Return the histogram x ≥ 0 (N,), None with a head, and its answers (r,).
+        """Return the histogram x ≥ 0 (N,), signed on HULL and None with a head, and its answers (r,).
 
         tolerance: The gap to reach, as in :func:`project` or :func:`entropic`; None for their default.
         """
