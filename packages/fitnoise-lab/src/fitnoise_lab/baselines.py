@@ -103,8 +103,8 @@ def of_covariance(w: npt.ArrayLike, c: npt.ArrayLike, basis: npt.ArrayLike, cova
     Raises:
         WorkloadError: The queries and the targets do not fit together, a target is not positive, or a query is no
             combination of rows of B.
-        ValueError: B and Σ do not fit together.
-        numpy.linalg.LinAlgError: Σ is not positive definite.
+        ValueError: B does not fit to W or Σ.
+        numpy.linalg.LinAlgError: Σ is not square or not positive definite.
     """
     queries, targets = _as_floats(w, c)
     rows, factor = np.asarray(basis, dtype=np.float64), np.linalg.cholesky(np.asarray(covariance, dtype=np.float64))

@@ -181,6 +181,8 @@ def age_pyramids(ages: int = 116, adult: int = 18) -> Integers:
 def age_pyramid_tables(ages: int = 116, adult: int = 18, variance: float = 1.0) -> Workload:
     """Return the queries of :func:`age_pyramids` as four tables: prefixes and adults, by sex and for all.
 
+    The queries have another order: those of one table come together.
+
     Args:
         ages: The number of ages, from 0.
         adult: The age from which a person is an adult.
@@ -210,8 +212,8 @@ def marginals(sizes: Sequence[int], orders: Iterable[int] = (1, 2)) -> Integers:
             of :func:`itertools.combinations`.
 
     Raises:
-        WorkloadError: A size is not an integer of at least 1, or the orders are not different integers from 1 to the
-            number of attributes.
+        WorkloadError: A size is not an integer of at least 1. Or there is no order, or the orders are not different
+            integers from 1 to the number of attributes.
 
     Source: section 7.7, with three attributes of t values and the orders 1 and 2. The optimum for unit targets is
     2.182453, 3.471896, 4.119431 and 4.504424 for t = 2, 4, 6 and 8.
@@ -246,7 +248,7 @@ def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
     Args:
         n: The number of cells.
         m: The number of queries.
-        s: The rank.
+        s: The rank, from 1 to the smaller of n and m.
         rng: The generator that draws it.
 
     Raises:

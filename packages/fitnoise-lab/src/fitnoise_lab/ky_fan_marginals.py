@@ -64,7 +64,7 @@ class AllRanges(Gram):
 @final
 @dataclass(frozen=True)
 class Conjunctions(Gram):
-    """Conjunctions of positive literals of d yes-or-no attributes: one query for each set of attributes of some widths.
+    """Conjunctions of positive literals of d ≤ 24 binary attributes: a query for each set of attributes of some widths.
 
     Cells are sets e of attributes as binary numbers, N = 2^d; G_ef is the number of sets with a query that lie in both.
     """
@@ -136,8 +136,8 @@ def ky_fan_gram(
 
     Args:
         gram: G = AᵀA of N cells.
-        k: The number of summed variances, at least 1, below the number of cells with queries, and at most the rank of
-            A.
+        k: The number of summed variances, at least 1 and below the number of cells with queries. It is at most the rank
+            of A, which is not checked.
         tolerance: The relative gap to be certified, positive.
         evaluations: The largest number of evaluations of h_k.
         seconds: The time limit in seconds; None for no limit.
@@ -247,7 +247,7 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
 
     **Guarantees**
         * The value is μ up to rounding, with no gap.
-        * The variances have sensitivity 1.
+        * The sensitivity of the variances is at most 1, and 1 to a relative 1e-11.
 
     Source: this project. For two values an attribute, the eigenvalues are Σ_w (d−j choose w−j) 2^−w on (d choose j)
     directions.

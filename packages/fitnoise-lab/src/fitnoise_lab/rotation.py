@@ -235,8 +235,8 @@ def _polished(q: Floats, root: Floats) -> Floats:
 def _linear_step(a: Floats, trust: float) -> Floats | None:
     """Return the skew S in the trust region with the least maximum of L1 norms of the columns of (I + S) A.
 
-    The variables are S above its diagonal, an upper bound on each |entry| that can reach 0, and the maximum. Entries
-    that keep their sign in the whole region are their own absolute value.
+    The variables are S above its diagonal, an upper bound on each |entry| that can reach 0, and the maximum. For an
+    entry that keeps its sign in the whole region, |entry| is linear. None means that the program was not solved.
     """
     m, n = a.shape
     first_index, second_index = np.triu_indices(m, 1)

@@ -131,11 +131,11 @@ class Factors(NamedTuple):
 
 
 class Bases(NamedTuple):
-    """Factorisations of one workload.
+    """Factorisations of one workload, each with its B and L.
 
     identity: B = I.
     upper: B = U, the upper triangle of ones, the paper's other choice (section 7).
-    row_space: An orthonormal basis of the rows of W, from its SVD.
+    row_space: B = Vᵣᵀ, an orthonormal basis of the row space of W, from its SVD.
     """
 
     identity: Factors
@@ -355,11 +355,11 @@ def direction(point: ObjectivePoint, hessian: Hessian) -> Floats:
 def _line_search(
     point: ObjectivePoint, covariance: Floats, s: Floats, delta: float
 ) -> tuple[Floats, ObjectivePoint] | None:
-    """Return by Algorithm 3 the first Σ + βʲs that is positive definite and lowers F enough.
+    """Return by Algorithm 3 the first Σ + βʲs that is positive definite and lowers F enough, and the objective there.
 
     None means that rounding hides the change, or that no step was accepted within MAXLS halvings. `delta` is
-    δ = ⟨s, ∇F⟩. F is convex, so along a direction of ascent, δ > 0, no step meets line 6. As printed, the search then
-    has no end.
+    δ = ⟨s, ∇F⟩. F is convex, so along a direction of ascent, δ > 0, no step meets its line 6. As printed, the search
+    then has no end.
     """
     alpha = 1.0
     for _ in range(MAXLS):

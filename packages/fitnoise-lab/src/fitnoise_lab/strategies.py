@@ -96,8 +96,8 @@ def weighted_hierarchy(n: int, branching: int, weights: Sequence[float]) -> Floa
         weights: One number ≥ 0 for each level, from the root to the cells. A level of weight 0 is left out.
 
     Raises:
-        WorkloadError: The sizes are not whole numbers. Or the weights are not height + 1 numbers ≥ 0, one of them
-            positive.
+        WorkloadError: `n` is not a whole number of at least 1, or `branching` of at least 2. Or the weights are not
+            height + 1 numbers ≥ 0, one of them positive.
 
     **Guarantees**
         * The sensitivity is Σ weights, since a cell is in one node of every level.
@@ -351,8 +351,8 @@ def total_error(
             not positive. Or some query is outside the row space of A.
 
     **Guarantees**
-        * A repeated query counts as one of weight 2.
-        * The result is at least `singular_value_bound(W).lower`, for any strategy.
+        * A query given twice counts twice.
+        * At ε = 1 the result is at least `singular_value_bound(W).lower`, for any strategy.
 
     Source: Definition 4.3, Proposition 4.4.
     """
@@ -780,7 +780,7 @@ def _haar_values(profile: Array) -> Floats:
 
 
 def equal_noise(strategy: Matrix, scales: ArrayLike) -> Floats:
-    """Return diag(1/b) A, (m, n): noise of one scale on it is Laplace noise of scale b_i on row i of A.
+    """Return diag(1/b) A, (m, n): Laplace noise of scale 1 on it is noise of scale b_i on row i of A.
 
     Its sensitivity is the ε that the unequal noise spends. Its rows of answers are those of A divided by b.
 
@@ -871,7 +871,7 @@ def singular_value_bound(workload: Matrix | None = None, *, gram: ArrayLike | No
         WorkloadError: Not exactly one of workload and gram is given, or it is not such a matrix.
 
     **Guarantees**
-        * lower ≤ total_error(any strategy, W).
+        * lower ≤ total_error(any strategy, W), both at ε = 1.
         * total_error(strategy, W) ≤ upper = n · lower (Theorem 5.26).
 
     Source: section 5.2.2; the lower bound is from this project and proves Theorem 5.26 in one line.
