@@ -52,6 +52,8 @@ class SearchOptions:
     max_iterations: Most iterations of the solver for Gaussian noise.
     progress: The callback: it receives the number of a step, and the gap so far, or ε so far for Laplace noise.
     seconds: Time limit of the search for Laplace noise, which keeps the best plan found; other plans refuse it.
+
+    Plans with Laplace noise refuse gap and refine; plans for small databases refuse refine, start and device.
     """
 
     gap: float | None = None
@@ -202,6 +204,7 @@ class Planner(abc.ABC):
 
         Raises:
             PlanError: No plan was found, or an option does not apply to this mechanism.
+            WorkloadError: The tables cannot be planned.
         """
 
 

@@ -61,6 +61,9 @@ class TablePart(PlanPart):
     setting: The index and the temperature of a small database; None for other tables.
     full_part: For the first periods of a series, the tables of all periods; None for other tables.
 
+    Raises:
+        PlanError: The strategy, its domain, the mechanism's privacy or the setting does not fit the publication.
+
     **Guarantees**
         * `exact_cost` is the exact cost of `strategy` for one protected unit.
         * `bound` ≤ the `objective_value` of every unbiased linear mechanism of its kind of noise that meets the

@@ -330,7 +330,7 @@ def _nearest(x: Integers, low: Integers, high: Integers) -> Integers:
 def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers) -> IntegerWeights:
     """Return α^⌈|noise|/v⌉ on all integer points, |·| the largest component, clamped to a box, as weights.
 
-    α^a = (1 − α) Σ_{m ≥ a} α^m: the noise is a mixture of uniform noises on boxes |x| ≤ m v, with weights b_m ≈ α^m.
+    α^a = (1 − α) Σ_{m ≥ a} α^m: the noise is a mixture of uniform noises on boxes |noise| ≤ m v, weights b_m ≈ α^m.
     A box around i holds Π_k c_k(m) points that clamp to o. Here c_k depends on the distance t = |i_k − o_k| and on the
     position of o_k in its range. Inside, c_k is 1 if t ≤ m v, else 0. At one end it is max(0, m v − t + 1). At both
     ends it is 2 m v + 1. From the first m on with no factor 0 the product is a polynomial in m, and moments of b give
@@ -340,6 +340,10 @@ def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers
 
     Every row sums to Σ_m b_m (2 m v + 1)^components. We have b_m ≤ b_{m+1}/α, and a box of m around i lies in that of
     m + 1 around a neighbour. So no probability falls by more than α along an edge.
+
+    x: The results i, (n, components).
+    low: The least point of the box, (components,).
+    high: The largest point of the box, (components,).
     """
     places = x.shape[1]
     width = int((high - low).max())
