@@ -50,7 +50,7 @@ def level_of(n: int, branching: int, k: int) -> Integers:
 
 
 def covariances(n: int, branching: int) -> Iterator[Floats]:
-    """Yield (HᵀH)⁻¹ (n, n) of the hierarchy without its root, then with it.
+    """Yield (HᵀH)⁻¹ (n, n) of the hierarchy without its root, then with it; for n = 1 once, with it.
 
     A node is one more row, 1 on its cells: with c = C 1 there, C becomes C − c cᵀ/(1 + 1ᵀc). In the order from the
     cells upwards, C couples no cells of different nodes. So the work of a level is the number of pairs of cells in its

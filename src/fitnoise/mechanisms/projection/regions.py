@@ -794,7 +794,7 @@ def nearest_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, re
         region: The region of x.
 
     Raises:
-        WorkloadError: An argument is refused as in :func:`project`.
+        WorkloadError: The queries, the answers or the size are refused as in :func:`project`.
     """
     float_queries = _FloatQueries(queries)
     answers = _answers(y, float_queries.shape[0])
@@ -813,7 +813,7 @@ def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, t
         temperature: λ; the reference is the uniform distribution over the cells.
 
     Raises:
-        WorkloadError: An argument is refused as in :func:`entropic`.
+        WorkloadError: The queries, the answers, the size or λ are refused as in :func:`entropic`.
     """
     float_queries = _FloatQueries(queries)
     answers = _answers(y, float_queries.shape[0])
