@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
+from fitnoise import publishing
 from fitnoise.engines import open_counter
 from fitnoise.interfaces.cli import _run
 from fitnoise.kernel import measure as measuring
@@ -314,6 +315,20 @@ def test_keys_are_what_they_are_called(tmp_path, plan, keys, sealed_path, monkey
         with refused("data.pynacl-missing"):
             make()
     assert not (tmp_path / "new.key").exists()
+
+
+def test_an_interruption_between_two_keys_leaves_none(tmp_path, monkeypatch):
+    replace = publishing.replace_file
+
+    def interrupted(path, *options):
+        if path.suffix == ".pub":
+            raise KeyboardInterrupt
+        replace(path, *options)
+
+    monkeypatch.setattr(publishing, "replace_file", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fn.new_keys(tmp_path / "own.key")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_is_made_or_not_and_what_is_none_is_no_counts(tmp_path, plan, keys, sealed_path):

@@ -866,7 +866,7 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
     replace_file(private_file, f"{private}\n".encode(), 0o600)
     try:
         replace_file(public_file, f"{public}\n".encode())
-    except ReleaseError:
+    except BaseException:  # an interruption, too
         private_file.unlink(missing_ok=True)  # a single key is of no use, and prevents the next try
         raise
     return private_file, public_file
