@@ -254,7 +254,7 @@ def test_every_guarantee_is_gathered():
     names = [name for name in fn.__all__ if "**Guarantees**" in (getattr(fn, name).__doc__ or "")]
     assert len(names) > 10
     assert [name for name in names if f"## `{name}`" not in text] == []
-    assert "* the relaxation is within the certified gap" in text
+    assert "* the relaxation, the largest ratio of a variance to its target, is within the certified gap" in text
     assert not re.search(r"^(Args|Source|Example)", text, re.MULTILINE)
     assert not re.search(r"^## .*\n\n\n", text, re.MULTILINE)
 
