@@ -9,7 +9,8 @@ linear approximation, and only the two tests can fail. For a result at confidenc
 (Bonferroni), also where the two noises are of different kinds. If n such intervals shall hold at once, 2n replaces 2; a
 single test of normal noise has the level 1 − (1 − γ)/n then. A ratio that was multiplied by 0 needs no test.
 
-Two ratios of one b make one ratio again, (a₁ − a₂)/b or a₁/a₂: `Ratios` computes these.
+Two ratios of one b make one ratio again, (a₁ − a₂)/b or a₁/a₂, if neither was multiplied by 0. A quotient does so only
+if no number was added. `Ratios` computes these.
 
 Products and results of more than two ratios, such as an index, have an interval, too. It is the range of the result
 where all m ratios are in their intervals. For normal noise each of these has level γ^(1/m) (Šidák 1967), because each

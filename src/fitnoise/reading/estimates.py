@@ -633,8 +633,9 @@ class Ratios(RatioExpression):
 
     `universe` states the records of means, and of other ratios that leave out missing values or cut values. Ratios can
     be multiplied or divided by numbers, and numbers can be added or subtracted: 1000 * a / b, a / b - 1. A sum,
-    difference or quotient of two `Ratios` is `ComparedRatios`. With the same b it is `Ratios` again, a quotient only if
-    no number was added. Products, and results of more than two ratios, are `CombinedRatios`.
+    difference or quotient of two `Ratios` is `ComparedRatios`. With the same b it is `Ratios` again, if neither was
+    multiplied by 0; a quotient only if no number was added. A product of ratios is `CombinedRatios`, and so is a
+    result of `ComparedRatios` with other ratios.
 
     **Guarantees**
         * the exact ratio, of the records as they were read, is from `low` to `high` with at least the confidence, for
