@@ -477,7 +477,7 @@ class Plan(HtmlDisplay):
         """Return the accuracy that the plan guarantees for the i-th table.
 
         Args:
-            i: The index of the table from 0, in the order of `tables`.
+            i: The index of the table in `tables`, from 0. A negative index counts from the end.
 
         Raises:
             IndexError: There are fewer tables.

@@ -275,7 +275,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         """Return the synthetic records of the i-th part for tables, if it is for a small database.
 
         Args:
-            i: The index of the part, from 0.
+            i: The index of the part in `plan.groups`, from 0. A negative index counts from the end.
 
         Returns:
             A row for each cell of its attributes, with `synthetic_records`.

@@ -83,6 +83,8 @@ class TableAccuracy:
     def expected_gain(self, prior: npt.ArrayLike, gain: npt.ArrayLike | None = None) -> float:
         """Return Σ_o max_guess Σ_i π_i P(o | i) g(i, guess): the expected gain of the best remap.
 
+        The arguments are those of `remap`.
+
         Raises:
             WorkloadError: The prior or the gain is not valid.
         """
@@ -198,6 +200,10 @@ class TableAccuracy:
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
         """Return P(i | o) of one output under a prior, (n,).
+
+        Args:
+            prior: π, (n,).
+            output: The index of the output, from 0. A negative index counts from the end.
 
         Raises:
             WorkloadError: The prior is not valid.

@@ -121,6 +121,10 @@ class BoxAccuracy:
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
         """Return P(i | o) of one output under a prior, (n,); zeros for an output that never occurs.
 
+        Args:
+            prior: π, (n,).
+            output: The index of the output, from 0. A negative index counts from the end.
+
         Raises:
             WorkloadError: The prior is not valid.
             IndexError: There is no such output.
