@@ -5,7 +5,7 @@
 | letter | meaning |
 |---|---|
 | p, q_t, θ | weights p = ⊗p_a of cells, q_t = ⊗q_{t,a} of rows and θ of tables, each of mass 1 |
-| R, c_t | the queries of table t about attribute a, and the table's target |
+| R, c_t | the queries of table t about attribute a, and the table's target variance |
 | M_{a,t} | diag(q)^½ R diag(p)^½, for attribute a of table t |
 | M | the stack over t of √(θ_t/c_t) ⊗_{a∈t} M_{a,t} ⊗_{a∉t} √p_aᵀ |
 | P | the matrix of absolute value abs(M_{a,t}) = (MᵀM)^½ of M_{a,t} |

@@ -436,7 +436,8 @@ class _Plane:
     """Affinely independent atoms with their weights, and the plane through the atoms.
 
     atoms: The indices of the s atoms.
-    weights: The weights of the atoms, (s,). They are positive; an added atom has weight 0 until the next move.
+    weights: The weights of the atoms, (s,), of sum n. They are positive; an added atom has weight 0 until the next
+    move.
     lifted: The images of the atoms (s, m + 1), each with one more entry, equal for all. The rows are linearly
     independent because the atoms are affinely independent.
     root: R, (s, s), upper triangular, with RᵀR = lifted · liftedᵀ up to rounding.
