@@ -31,7 +31,7 @@ IDLE_TIMEOUT_SECONDS = 8 * 3600.0
 """Seconds without a request after which it ends."""
 
 MAX_CONNECTIONS = 100
-"""Connections of the owner at once; a page that is open has one."""
+"""Connections of the owner at once, about, besides those of strangers; a page that is open has one."""
 
 ENDED_BY = [getattr(signal, x) for x in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, x)]
 """Signals: Ctrl-C, a system that shuts down, a terminal that is closed."""

@@ -690,7 +690,7 @@ def ledger_command(**options: Any) -> None:
 def studio_command(**options: Any) -> None:
     """Open FOLDER in the browser: describe, plan, prove, release and read a publication (fitnoise[studio]).
 
-    The studio listens on 127.0.0.1 only. A page, or a code, that works once opens it.
+    The studio listens on 127.0.0.1 only. A page opens it, or the code that the page holds, once.
     """
     from fitnoise.interfaces import commands
 
