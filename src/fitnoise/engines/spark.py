@@ -4,9 +4,9 @@
 
 **Isolation.** The module changes nothing that others use, so that counts of several threads cannot undo each other's
 settings. It counts a table in a new session with the caller's settings. It overrides settings with which Spark would
-read a part of the records without an error. A DataFrame belongs to its session: there the module reads these settings,
-and refuses unsafe ones. PySpark's own loggers would repeat errors, which may quote a value; the module filters them for
-this call.
+read a part of the records without an error. A DataFrame belongs to its session, and Spark Connect before PySpark 4.3
+makes no new one: there the module reads these settings, and refuses unsafe ones. PySpark's own loggers would repeat
+errors, which may quote a value; the module filters them for this call.
 
 **Stability.** A table is read in its place. A DataFrame is a query, which may return other records each time that it
 runs. So it runs once, for the columns that are needed, and its result is stored in the cluster until it is counted.

@@ -70,9 +70,9 @@ class SqlCounter(DeclaredCounter):
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """Return all margins by one statement, in the memory of the counts and some megabytes.
 
-        A trial comes before, and one more statement counts dropped records, where records can be dropped. An engine
-        does not report its progress: the gauge moves at the end only. SQLite's records are counted here as they come.
-        With a bound, the process then holds the cells of all persons' records.
+        The engine first counts known records in a trial. One more statement counts dropped records, where records can
+        be dropped. An engine does not report its progress: the gauge moves at the end only. SQLite's records are
+        counted here as they come. With a bound, the process then holds the cells of all persons' records.
 
         Raises:
             DataError: The engine counts known records otherwise than is declared.
@@ -109,9 +109,10 @@ class SqlCounter(DeclaredCounter):
         return {m: counts[m] for m in margins}
 
     def left_out(self) -> int:
-        """Return the number of units with records left out, by one more statement, after a trial.
+        """Return the number of units with records left out, by one more statement.
 
-        Each person changes the result by one at most, by the records of that person alone.
+        The engine first counts known records in a trial, as in :meth:`count`. Each person changes the result by one at
+        most, by the records of that person alone.
 
         Raises:
             DataError: There is no bound, or all records count in shares; or see :meth:`count`.
