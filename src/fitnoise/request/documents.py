@@ -1027,13 +1027,14 @@ class Spec(SpecSection):
 
     @classmethod
     def from_toml(cls, text: str) -> Spec:
-        """Read TOML text. Raise SpecError with the line where it is not TOML.
+        """Return the specification in TOML text.
 
         Args:
             text: The text of a specification.
 
         Raises:
-            SpecError: The text is not TOML, or not a specification; the error has the place.
+            SpecError: The text is not TOML, and the message has the line if the TOML reader states one. Or it is nested
+                too deeply or not a specification; see :meth:`parse`.
         """
         try:
             document = tomllib.loads(text)

@@ -87,7 +87,7 @@ def unreadable_file(what: str, error: OSError | UnicodeDecodeError, outcome: str
 
 
 def not_toml(what: str, text: str, error: ValueError, outcome: str) -> SpecError:
-    """Return the error for a text that is no TOML, with the place and what to write instead where that is known.
+    """Return the error for a text that is no TOML: its message has the line and what to write there, if known.
 
     Args:
         what: The text, as a noun phrase with a capital letter.
