@@ -244,7 +244,7 @@ def _label_index(name: str, labels: Sequence[Any], label: Any) -> int:
             return i
     raise ReleaseError(
         "unknown-label-of-numbers",
-        f"No number is of {name} = {label!r}.",
+        f"There is no number for {name} = {label!r}.",
         "",
         f"Choose from {list(labels)[:20]}{' and others' if len(labels) > 20 else ''}.",
         "No number was chosen.",

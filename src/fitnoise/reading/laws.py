@@ -40,7 +40,7 @@ class Law(Protocol):
 
 
 def law(*forms: Forms) -> Law:
-    """Return the law of some forms, row by row.
+    """Return the joint law of the noise of some forms in each row.
 
     Raises:
         ReleaseError: Some forms are from a combination of releases, and others from a release in it. Or they are from

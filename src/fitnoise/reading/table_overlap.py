@@ -218,7 +218,7 @@ class TableOverlap:
     """The shared sums of some tables of counts.
 
     tables: The columns of each table.
-    having: By sums that tables show, the indices of the tables with these sums, finest sums first.
+    having: For all sums that at least one table shows, the indices of the tables with these sums, finest sums first.
     """
 
     tables: Sequence[tuple[CountColumn, ...]]
