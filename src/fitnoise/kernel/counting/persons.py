@@ -124,7 +124,7 @@ class PersonSelector:
         max_records: The largest number of counted records of each person; `None` for all, in shares.
         names: The attributes of the first cells of a record, by which records are put in order.
         pattern: The pattern to which the counted records of a person keep.
-        merge: The amounts that are added up, with their codings; records come with the cells of `uncut` ones.
+        merge: The amounts that are added up, with their codings. Their cells in records are of `uncut` codings.
 
     The memory grows with the persons, and with the number of different records of each.
     """

@@ -222,7 +222,7 @@ def from_rows(rows: Sequence[Sequence[int]]) -> IntegerWeights:
 
     Raises:
         PlanError: The rows are empty or differ in length, an entry is negative or not a whole number, or a row has the
-            sum 0. Or the integers would take more than BITS_LIMIT bits.
+            sum 0. Or all integers, each as long as the common sum, would take more than BITS_LIMIT bits together.
     """
     listed = [list(row) for row in rows]
     width = len(listed[0]) if listed else 0
