@@ -706,10 +706,10 @@ def solve(problem: LevelProblem) -> list[Floats]:
 
 
 def separate_noise_cost(problem: LevelProblem, d: Decomposition, precisions: Floats) -> float:
-    """Return Δ² of independent noise on every number of each table, combined for all tables by least squares.
+    """Return Δ², the cost of independent noise on every number of each table, combined for all by least squares.
 
-    Independent noise has precision w on the n_S cells that each place of a level splits into. It adds w/n_S to the
-    level's weight in all sectors of its table, and costs every record w. All noise is scaled so that the worst number
+    A table of a level has n_S cells for each place. Independent noise of precision w on each cell adds w/n_S to the
+    level's weight in all sectors of the table, and costs every record w. All noise is scaled so that the worst number
     just meets its target.
 
     Args:

@@ -292,9 +292,9 @@ def integer_margins(
 ) -> tuple[MeasuredMargin, ...]:
     """Return real queries A_b, (m, n_o), by set of attributes, as integers with a largest column sum near 2^bits.
 
-    A column sum is over all sets. Queries that round to 0 are left out. With `structure`, the attributes if some are
-    amounts, all queries are integers between their knots too. If their steps raise a column sum to 2^40 or more, fewer
-    bits are used.
+    A column sum is of absolute values, over all sets. Queries that round to 0 are left out. With `structure`, the
+    attributes if some are amounts, all queries are integers between their knots too. If their steps raise a column sum
+    to 2^40 or more, fewer bits are used.
     """
     largest = float(np.asarray(sum(np.abs(a).sum(axis=0) for a in weights.values())).max())
     scaled = {b: a * (2.0**bits / largest) for b, a in weights.items()}
