@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -154,6 +155,8 @@ def test_several_tables_have_the_max_deviations_of_each():
         (lambda: Target(TargetKind.MARGIN, ByAttribute("x", {"a": 1}, default=-1)), "workload.target-not-positive"),
         (lambda: Target(TargetKind.MARGIN, 1, confidence=1), "workload.confidence-out-of-range"),
         (lambda: Target(TargetKind.MARGIN, 1, confidence=95), "workload.confidence-out-of-range"),
+        (lambda: Target(TargetKind.MARGIN, 1, confidence=Fraction(10**400)), "workload.confidence-out-of-range"),
+        (lambda: Target(TargetKind.MARGIN, 1, confidence=1 - Fraction(1, 10**30)), "workload.confidence-out-of-range"),
         (lambda: Target(TargetKind.RELATIVE_STD_ERROR, 0.1), "workload.reference-misfit"),
         (lambda: Target(TargetKind.MARGIN, 1, reference=3), "workload.reference-misfit"),
         (lambda: Target(TargetKind.RELATIVE_STD_ERROR, 0.1, reference=0), "workload.target-reference-not-positive"),

@@ -48,10 +48,11 @@ def checked_confidence(confidence: float | Fraction) -> float:
     """Return a confidence level as a float.
 
     Raises:
-        WorkloadError: The confidence is not a number strictly between 0 and 1.
+        WorkloadError: The confidence is not a number, or as a float it is not strictly between 0 and 1.
     """
     number = is_real(confidence) or isinstance(confidence, Fraction)
-    if not number or not 0 < float(confidence) < 1:
+    # A Fraction can be too large for a float, or round to 0 or 1.
+    if not (number and 0 < confidence < 1 and 0 < float(confidence) < 1):
         raise WorkloadError(
             "confidence-out-of-range",
             f"The confidence is {confidence!r}.",
