@@ -34,10 +34,10 @@ from typing import ClassVar, Self
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return True if an error is an interruption by a signal, or an engine's error for one.
+    """Return True if an error or one of its causes is an interruption by a signal, or an engine's error for one.
 
     Args:
-        error: The raised error. DuckDB makes a RuntimeError or an InterruptException of a signal.
+        error: The raised error. DuckDB turns a signal into a RuntimeError or an InterruptException.
     """
     cause: BaseException | None = error
     for _ in range(20):  # a chain of causes can be a circle

@@ -726,7 +726,7 @@ def _read_draws(series: Series, book: Ledger, folder: Path) -> list[Measurement 
             "drawn-series-folder-missing",
             f"There is no folder {folder.name!r}, and the ledger has drawn periods of this series.",
             "Their counts and answers are in a folder.",
-            "Name this folder, or bring it back.",
+            "Name the folder that has them, or bring it back.",
             "Nothing was drawn.",
             place="series",
         )

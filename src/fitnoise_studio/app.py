@@ -562,7 +562,7 @@ def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
                     raise LedgerError(
                         "source-name-not-typed",
                         f"The typed text is not the name of the source, {accounts[i].source!r}.",
-                        "To set a cap, its name must be typed.",
+                        "To set a cap, the name of its source must be typed.",
                         "Type the name of the source.",
                         "Nothing was changed.",
                     )

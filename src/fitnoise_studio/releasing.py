@@ -253,7 +253,7 @@ class Releases:
                 raise ReleaseError(
                     "source-name-not-typed",
                     f"The typed text is not the name of the source, {intent.source!r}.",
-                    "To release, its name must be typed.",
+                    "To release, the name of the source must be typed.",
                     "Type the name of the source.",
                     "Nothing was measured.",
                 )

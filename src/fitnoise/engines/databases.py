@@ -55,9 +55,9 @@ _MAX_TABLES_IN_MESSAGE = 20
 class Database:
     """A database, and the way to connect to it.
 
-    engine: The caller's engine of SQLAlchemy, or the one that an address makes.
-    dialect: The differences of the engine from others.
-    shared: True if the engine is the caller's. Its other users must not get a connection whose session was changed.
+    engine: The SQLAlchemy engine of the caller, or one made from an address.
+    dialect: The SQL and the settings of this kind of database.
+    shared: True if `engine` is the caller's. Its other users must not get a connection whose session was changed.
     """
 
     engine: sa.Engine

@@ -2,9 +2,10 @@
 
 **Purpose.** A value of a kind that the signature does not name is refused in a sentence. Python notices late, in terms
 of something else ("'str' object has no attribute 'pure'"), and perhaps half-way through. Here a signature is read once,
-and the arguments are compared with it before anything happens. Only the outer kind is compared, and for a list of
-fitnoise's objects the kind of each. The meaning of values is checked where they are used. Errors show only texts and
-numbers of the arguments: an argument in a wrong place may be data.
+and the arguments are compared with it before anything happens. In general only the outer kind is
+compared. The kinds of the elements are compared, too, in a list of fitnoise's objects and in a mapping to lists. The
+meaning of values is checked where they are used. Errors show texts and numbers as they are. Of any other argument they
+show only the type, because it may be data in a wrong place.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def _code(column: str, code: object) -> Code:
         raise SpecError(
             "condition-value-invalid",
             f"The condition on {column!r} has the value {item!r}.",
-            "A value must be a text, a whole number or true/false.",
+            "A value must be a text, a whole number, true/false, or one date that is in no list.",
             f"Write {_CONDITION_HELP}.",
             "Nothing was planned.",
             place="where",

@@ -323,7 +323,7 @@ def read_margins(document: Mapping[str, Any], structure: CellStructure) -> PureS
                 raise PlanError(
                     "margin-row-form",
                     "A row of the plan's Laplace strategy is not a list of cells and a list of integers.",
-                    "The cells increase, and each has one integer other than 0.",
+                    "The cells increase, and each cell has one integer, which is not 0.",
                     "Use the plan as fitnoise wrote it, or plan again.",
                     "Nothing was measured.",
                 )

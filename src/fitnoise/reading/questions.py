@@ -319,9 +319,10 @@ class ReaderQuestion:
         return replace(self, selections=selections, breakdown=tuple(name for name, _, several in choices if several))
 
     def forms(self, source: AnswerSource) -> tuple[ReaderQuestion, Forms] | None:
-        """Return the answered question, and its numbers from the smallest table that shows them, or None without one.
+        """Return the answered question, and its numbers from the smallest table that shows them; None if no table does.
 
-        Its breakdown has missing-value categories where a table shows them, and leaves them out otherwise.
+        The question keeps its missing-value categories if a table shows the numbers with all of them. Otherwise every
+        attribute of the breakdown without a condition loses its categories.
         """
         workload = source.part.publication.workload
         tables = list(_showing(workload, self.selections))

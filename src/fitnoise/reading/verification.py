@@ -283,8 +283,10 @@ class _Checklist:
         """Record a claim and return its result.
 
         claim: The id of the claim.
-        test: Returns None if the claim holds, or the fault; its errors count as failures.
+        test: Returns None if the claim holds, or the fault.
         good: Returns the finding of a claim that holds.
+
+        If one of the two raises an error, the claim fails.
         """
         try:
             with np.errstate(all="ignore"):

@@ -208,12 +208,12 @@ class Objective:
             c. This is as in the matrix mechanism, whose CA, wCA-I and wCA-II are the three weights. The hybrid
             minimises Δ² + λ Σ ω var while every number meets its target.
         weights: The rule for ω; the sums are over all published numbers.
-        total_error_weight: λ > 0, for a hybrid and only for it: the value of a unit of weighted variance, in people²,
-            as Δ².
+        total_error_weight: λ > 0, for a hybrid and only for it: the Δ² that one unit of weighted variance, one person²,
+            is worth.
 
     Raises:
-        SpecError: There is a λ without a hybrid, a hybrid without a λ, or weights other than uniform in a goal without
-            a sum. Or λ is not positive and finite, or an argument has another class.
+        SpecError: There is a λ without a hybrid, a hybrid without a λ, or weights other than uniform for
+            fit-for-use. Or λ is not positive and finite, or an argument has another class.
 
     Source: fit-for-use (Xiao et al. 2021), sections 4 and 7 for the baselines, section 6 for the hybrid.
     """

@@ -84,9 +84,9 @@ class SharedWeights:
         return np.bincount(self.owner, y * self.scale, minlength=self.size).astype(np.float64)
 
     def gather_squares(self, y: Floats) -> Floats:
-        """Return Σ scale² y over the unknowns of each weight.
+        """Return Σ scale² y over the unknowns of each weight, (size,).
 
-        It is the diagonal of the matrix by weights, if y is the diagonal of one by unknowns that has no other entry.
+        If a diagonal matrix by unknowns has the diagonal y, this is the diagonal of the matrix by weights.
         """
         return np.bincount(self.owner, y * self.scale**2, minlength=self.size).astype(np.float64)
 
@@ -117,7 +117,7 @@ class QuerySource:
         out[self.numbers] += (x if self.incidence is None else self.incidence.T @ x) * self.scale
 
     def scatter_squares(self, x: Floats, out: Floats) -> None:
-        """Add the diagonal by numbers of a matrix whose diagonal by rows is x (K, m), and that has no other entry."""
+        """Add the diagonal by numbers of the matrix that by rows is diagonal, with the diagonal x (K, m)."""
         entries = x if self.incidence is None else self.incidence.power(2).T @ x
         out[self.numbers] += entries * self.scale**2
 

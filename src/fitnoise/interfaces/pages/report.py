@@ -221,7 +221,7 @@ def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.Path
                 "report-of-other-tables",
                 "The report is of other tables.",
                 "Tables of a folder are named with --integers or --combination.",
-                "Name this folder, or verify a report of the release.",
+                "Name the folder of these tables, or verify a report of the release.",
                 "The report was not verified.",
             )
         rewritten = page(what, **options)

@@ -301,12 +301,12 @@ class ProductStrategy(GaussianDesign):
         return any(len(g.scales) > len(g) for g in self.groups)
 
     def by_set(self, values: Sequence[NDArray[Any]]) -> list[list[NDArray[Any]]]:
-        """Return the values of all scales as one array for each set, by group.
+        """Return values, one for each scale, as one array for each set, by group.
 
         An array has an axis for each attribute of its set, of length 1 where all rows share a scale (`grids`).
 
         Args:
-            values: For each group one number for each of its scales, with one axis.
+            values: For each group an array with one axis: a number for each of its scales.
         """
         out = []
         for x, grids in zip(values, self.grids, strict=True):

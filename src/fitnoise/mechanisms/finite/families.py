@@ -183,7 +183,14 @@ def _shrunk(
 ) -> tuple[Columns, list[int]]:
     """Return columns and the rest of the rows, shrunk by the least tried θ for which the rest is private.
 
-    With a further loss t, the rest s becomes about s + t N; it needs s_i ≤ e^ε s_j along edges, and s ≥ 0.
+    A θ larger by t makes the rest s about s + t N. The rest is private if s ≥ 0, and s_i ≤ e^ε s_j along edges.
+
+    build: Returns columns and rest for a θ.
+    total: N.
+    growth: e^ε, rounded down.
+
+    Raises:
+        PlanError: No θ of at most MAX_LOSS makes the rest private.
     """
     loss = Fraction(0)
     while True:
