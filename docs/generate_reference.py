@@ -14,6 +14,7 @@ from typing import Any
 import click
 import numpy as np
 from error_sites import CLASSES, ErrorSite, error_sites
+from kernel_files import code_lines, listed_files, path_of
 from numpy.typing import NDArray
 
 import fitnoise as fn
@@ -94,6 +95,15 @@ def _codes(sites: Iterable[ErrorSite]) -> Iterator[str]:
     yield from ("| code | message | exit code |", "|---|---|---|")
     yield from (f"| `{code}` | {_escape(text)} | {exit_code} |" for code, text, exit_code in rows)
     yield ""
+
+
+def kernel_lines() -> Iterator[str]:
+    """Yield a table of the lines of code of the kernel's files, in the reading order of the page for auditors."""
+    yield from ("| part | lines of code of each file | together |", "|---|---|---|")
+    for part, names in listed_files().items():
+        lines = {name: code_lines(path_of(name)) for name in names}
+        each = ", ".join(f"`{name.removesuffix('.py')}` {number}" for name, number in lines.items())
+        yield f"| {part} | {each} | {sum(lines.values()):,} |"
 
 
 def guarantees() -> Iterator[str]:

@@ -1,0 +1,56 @@
+"""The page for auditors: it names every file of the kernel, and only tests that exist."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+sys.path.insert(0, str(TESTS.parent / "docs"))
+from kernel_files import KERNEL, PAGE, code_lines, listed_files  # noqa: E402 - a module of the documentation
+
+TEXT = PAGE.read_text("utf-8")
+
+
+def functions(name):
+    """Return the names of the tests in a file."""
+    return {x.name for x in ast.parse((TESTS / name).read_text("utf-8")).body if isinstance(x, ast.FunctionDef)}
+
+
+def test_every_file_of_the_kernel_with_code_is_listed_once():
+    """If a file moves out of the kernel, remove its item from docs/developers/audit.md."""
+    listed = [name for names in listed_files().values() for name in names]
+    files = {path.relative_to(KERNEL).as_posix(): path for path in KERNEL.rglob("*.py")}
+    assert sorted(listed) == sorted(name for name, path in files.items() if code_lines(path))
+
+
+def test_every_test_on_the_page_exists():
+    tests = re.findall(r"\b(test_\w+\.py)::(\w+)", TEXT)
+    assert len(tests) > 100
+    assert [(file, name) for file, name in tests if name not in functions(file)] == []
+
+
+@pytest.mark.parametrize("part", ["## The core", "## The annex", "## Attacks"])
+def test_every_file_and_every_attack_has_a_test(part):
+    text = TEXT[TEXT.index(part) :].partition("\n## ")[0]
+    items = re.split(r"^(?=\d+\. )", re.sub("^#.*", "", text, flags=re.MULTILINE), flags=re.MULTILINE)[1:]
+    assert len(items) > 8
+    assert [item for item in items if "::test_" not in item] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('"""Head.\n\nMore.\n"""\n', 0),
+        ("# comment\n\nx = 1  # why\n", 1),
+        ('x = """a\nb"""\n', 2),
+        ('def f():\n    """Head."""\n    return (\n        1\n    )\n', 4),
+        ('X = 1\n"""Meaning."""\n', 1),
+    ],
+)
+def test_lines_of_code_are_counted(tmp_path, text, lines):
+    (tmp_path / "a.py").write_text(text)
+    assert code_lines(tmp_path / "a.py") == lines
