@@ -143,13 +143,14 @@ def test_a_sync_of_names_fails_where_the_disk_does_and_not_where_it_is_not_suppo
 
 LONG = (np.array([2**80, -(10**30)], dtype=object),)
 ANSWERS = [(np.array([1, -2]), np.array([], dtype=np.int64)), LONG, (np.array([-(2**63)]),)]
+BOUNDS = [2**62, 2**100, 2**62]
 
 
 def test_answers_are_read_as_they_were_written_whatever_room_they_have(tmp_path):
     flat = [y for part in ANSWERS for y in part]
     digest = hashlib.sha256(b"1\n-2\n%d\n%d\n%d" % (2**80, -(10**30), -(2**63))).hexdigest()
     assert answers_digest([np.array([1, -2]), *flat[2:]]) == digest
-    for room in (0, room_for(ANSWERS), 10_000):
+    for room in (0, room_for(ANSWERS, BOUNDS), 10_000):
         content = serialise(ANSWERS, room)
         assert len(content) == max(room, len(json.dumps([[y.tolist() for y in p] for p in ANSWERS]).replace(" ", "")))
         (tmp_path / "f").write_bytes(content)
@@ -162,14 +163,18 @@ def test_answers_are_read_as_they_were_written_whatever_room_they_have(tmp_path)
 @pytest.mark.parametrize("size", [0, 1, 7])
 def test_room_is_made_for_the_longest_numbers_of_64_bits(size):
     min_numbers = [(np.full(size, -(2**63)), np.full(1, -(2**63)))] * 2
-    assert len(serialise(min_numbers, 0)) <= room_for(min_numbers) == len(serialise(min_numbers, room_for(min_numbers)))
+    room = room_for(min_numbers, [2**62] * 2)
+    assert len(serialise(min_numbers, 0)) <= room == len(serialise(min_numbers, room))
     wide = [(np.array([10**40] * size, dtype=object),)]
-    assert len(serialise([(np.array([10**100] * size, dtype=object),)], 0)) <= room_for(wide)
+    assert len(serialise([(np.array([10**100] * size, dtype=object),)], 0)) <= room_for(wide, [10**40])
 
 
-def test_the_length_of_a_file_does_not_reveal_the_length_of_exact_answers():
-    lengths = [room_for([(np.array([x, 2], dtype=object),)]) for x in (0, 1, -(10**20), 2**200)]
+def test_the_length_of_a_file_follows_from_the_bound_and_not_from_the_exact_answers():
+    lengths = [room_for([(np.array([x, 2], dtype=object),)], [10**300]) for x in (0, 1, -(10**20), 2**200, 10**300)]
     assert len(set(lengths)) == 1
+    assert lengths[0] > room_for([(np.array([1, 2], dtype=object),)], [10**200])
+    noisy = [(np.array([10**360, -(10**360)], dtype=object),)]
+    assert len(serialise(noisy, 0)) <= lengths[0]
 
 
 def test_answers_are_hashed_by_lines_however_many_there_are():

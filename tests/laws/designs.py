@@ -44,6 +44,10 @@ def check_design(design, adjacency, rng, *, exact=True):
         assert watched.asked == set(counts)
         assert same(repeated, answers)
 
+    # the bound on exact answers holds: room on the disk is made by it, before any noise
+    exact_answers = design.exact_answers(Tally(counts), adjacency, 2**40)
+    assert max(abs(int(v)) for y in exact_answers for v in y) <= design.magnitude(int(table.sum()))
+
     # how wide integers are depends on what is declared; what does not fit wraps around
     if not replay.laws:
         cell_steps = math.prod(map(sum, steps_of(design).values()))

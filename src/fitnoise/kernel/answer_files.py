@@ -26,7 +26,7 @@ mechanism.
 disk that is nearly full may refuse some draws and not others. Keep ledgers on a file system that does not compress.
 
 Answers of 64-bit integers always fit their room. Wider integers exceed it only if the noise is more than 10^60 times as
-large as the largest exact answer (`_width`). With exact discrete noise that does not happen.
+large as the plan's bound on exact answers (`_width`). With exact discrete noise that does not happen.
 """
 
 from __future__ import annotations
@@ -50,33 +50,35 @@ _WIDTH: Final = 22
 """The bytes that a number of 64 bits may take: 20 for its digits and sign, two for the separator between numbers."""
 
 _WIDER: Final = 64
-"""The extra bytes for wider numbers, and again for every started 64 digits of the exact answers.
-
-The length of a file reveals nothing else about the exact answers.
-"""
+"""The extra bytes for wider numbers, and again for every started 64 digits of the bound on exact answers."""
 
 _UNRECORDED: Final = "The charge stays in the ledger, and its answers are not recorded."
 """Outcome of a failure between a charge and the entry of its answers."""
 
 
-def room_for(exact: Sequence[Answers]) -> int:
+def room_for(exact: Sequence[Answers], bounds: Sequence[int]) -> int:
     """Return the number of bytes that hold noisy answers: certainly those of 64 bits, almost certainly wider ones.
 
     Args:
         exact: The exact answers of every design.
+        bounds: For every design a bound on its exact answers, in absolute size, which follows from the plan.
+
+    **Guarantees**
+        * The values of the exact answers do not change the length. It follows from their number, their type and the
+          bounds.
     """
-    arrays = [x for part in exact for x in part]
+    widths = [_width(x, bound) * len(x) for part, bound in zip(exact, bounds, strict=True) for x in part]
     # Each list has two brackets. The commas between lists fit the bytes that the numbers leave of their width.
-    return 2 + sum(2 + len(x) * _width(x) for x in arrays) + 2 * len(exact)
+    return 2 + sum(2 + width for width in widths) + 2 * len(exact)
 
 
-def _width(x: Exact) -> int:
+def _width(x: Exact, bound: int) -> int:
     """Return the bytes for each number of an array."""
     if x.dtype != object:
         return _WIDTH
-    digits = max((len(str(y)) for y in x.tolist()), default=0)
-    # The first 64 bytes are spare: a noisy answer may have at least 60 digits more than the largest exact one.
-    return _WIDTH + _WIDER * (1 + -(-digits // _WIDER))
+    # The digits of the bound, not of the answers: the length of a file would show how large the answers are. The first
+    # 64 bytes are spare: a noisy answer may have at least 60 digits more than the bound.
+    return _WIDTH + _WIDER * (1 + -(-len(str(bound)) // _WIDER))
 
 
 def serialise(answers: Sequence[Answers], room: int) -> bytes:

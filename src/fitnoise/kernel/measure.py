@@ -161,7 +161,7 @@ def measure(
             # Checked again: from here on no other process can finish this charge.
             _refuse_other(order, ledger, unfinished)
         exact = _exact_answers(order, required, *_count_margins(order, required, counter, progress))
-        length = room_for(exact)
+        length = room_for(exact, _answer_bounds(order))
         if room is not None:
             # Space for the answers is taken before the charge: a full disk then costs no privacy.
             room.make(length)
@@ -406,9 +406,21 @@ def _exact_answers(
     counted = Tally(margins)
     margin_counts = {m: _margin_counts(counted, axes, m, order.domain.sizes) for m, axes in required.items()}
     tally = Tally(margin_counts, left_out)
-    # In parts of records: the designs choose the width of their integers by it.
-    max_records = times * order.unit.parts * order.source.max_records
+    max_records = _max_parts(order, times)
     return [d.exact_answers(tally, order.adjacency, max_records) for d in order.designs]
+
+
+def _answer_bounds(order: Order, times: int = 1) -> list[int]:
+    """Return for every design a bound on its exact answers, which follows from the order alone.
+
+    times: The number of periods whose counts are added up, each with at most `max_records` records.
+    """
+    return [d.magnitude(_max_parts(order, times)) for d in order.designs]
+
+
+def _max_parts(order: Order, times: int) -> int:
+    # In parts of records: the designs choose the width of their integers by it.
+    return times * order.unit.parts * order.source.max_records
 
 
 def _counts_fingerprint(order: Order) -> str:

@@ -45,6 +45,7 @@ from fitnoise.kernel.ledger import DrawnPeriod, Ledger, LedgerEntry
 from fitnoise.kernel.measure import (
     Measurement,
     Stages,
+    _answer_bounds,
     _count_margins,
     _counter_margins,
     _counts_fingerprint,
@@ -403,8 +404,9 @@ def _room(
     periods = [*counts, *([none] * (series.periods - len(counts)))]
     axis_of = {m: m.index(series.attribute) for m in margins}
     stacked: Margins = {m: np.stack([x[i] for x in periods], axis_of[m]) for i, m in enumerate(margins)}
-    (exact,) = _exact_answers(replace(order, designs=(design,)), required, stacked, None, series.periods)
-    length = room_for([exact])
+    single = replace(order, designs=(design,))
+    (exact,) = _exact_answers(single, required, stacked, None, series.periods)
+    length = room_for([exact], _answer_bounds(single, series.periods))
     room.make(length)
     return exact, length
 

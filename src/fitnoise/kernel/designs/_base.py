@@ -313,6 +313,14 @@ class Design(abc.ABC):
         """
 
     @abc.abstractmethod
+    def magnitude(self, records: int) -> int:
+        """Return a bound on all exact answers, in absolute size, which follows from the plan.
+
+        Args:
+            records: A public bound on the number of records.
+        """
+
+    @abc.abstractmethod
     def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
         """Return the noisy answers; the method may overwrite `exact`."""
 

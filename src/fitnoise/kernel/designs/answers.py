@@ -9,7 +9,15 @@ from typing import Any, final
 import numpy as np
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs._base import Answers, Counts, Design, Margin, NoiseSource, other_domain
+from fitnoise.kernel.designs._base import (
+    INT64_SAFE_BOUND,
+    Answers,
+    Counts,
+    Design,
+    Margin,
+    NoiseSource,
+    other_domain,
+)
 from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.domain import Domain
@@ -121,6 +129,11 @@ class AnswerDesign(Design):
             )
         index = self.mechanism.index_of(self.query.answer(self.domain, adjacency, counted))
         return (np.atleast_1d(np.array(index, dtype=np.int64)),)
+
+    def magnitude(self, records: int) -> int:
+        """Return 2⁶², above every position of a result or level."""
+        del records  # the positions are of 64 bits, however many records there are
+        return INT64_SAFE_BOUND
 
     def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
         """Return the output that the mechanism draws, from 0, as one array of one number."""

@@ -518,12 +518,21 @@ class ProductStrategy(GaussianDesign):
         del adjacency  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, counts, records) for g in self.groups)
 
+    def magnitude(self, records: int) -> int:
+        """Return a bound on all exact answers, for at most `records` records."""
+        return records * max(map(self._max_entry, self.groups), default=1)
+
+    def _max_entry(self, group: ProductGroup) -> int:
+        """Return a bound on the entries of a group's queries."""
+        largest = [f.largest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
+        sets = zip(group.multiples.tolist(), group.attributes.tolist(), strict=True)
+        return max((m * math.prod(largest[a] for a in axes) for m, axes in sets), default=1)
+
     def _transformed(self, group: ProductGroup, counts: Counts, records: int) -> Exact:
         """Return exact integers, modulo 2⁶⁴ where the factors and the public bound on records allow int64."""
-        largest = [f.largest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
-        sets = list(zip(group.multiples.tolist(), group.attributes.tolist(), strict=True))
-        max_entry = max((m * math.prod(largest[a] for a in axes) for m, axes in sets), default=1)
-        dtype: np.dtype[Any] = np.dtype(object) if records * max_entry >= INT64_SAFE_BOUND else np.dtype(np.int64)
+        wide = records * self._max_entry(group) >= INT64_SAFE_BOUND
+        dtype: np.dtype[Any] = np.dtype(object) if wide else np.dtype(np.int64)
+        sets = zip(group.multiples.tolist(), group.attributes.tolist(), strict=True)
         # A group without sets has no answers, and NumPy does not concatenate an empty list.
         out: list[Exact] = [np.zeros(0, dtype=dtype)]
         for (m, axes), margin in zip(sets, attribute_names(self.structure, group.attributes, ()), strict=True):

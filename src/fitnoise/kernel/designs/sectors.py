@@ -806,6 +806,10 @@ class Strategy(GaussianDesign):
         del adjacency  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, p, counts, records) for g, p in zip(self.groups, self._parts, strict=True))
 
+    def magnitude(self, records: int) -> int:
+        """Return a bound on all exact answers, for at most `records` records."""
+        return max((g.magnitude(here, sizes, records) for g in self.groups for sizes, here in g.stacks()), default=0)
+
     def _transformed(self, group: StrategyGroup, parts: tuple[QueryBlock, ...], counts: Counts, records: int) -> Exact:
         """Return exact integers, modulo 2⁶⁴ where the matrices and the public bound on records allow int64."""
         stacks = group.stacks()

@@ -436,12 +436,19 @@ class TreeStrategy(GaussianDesign):
         del adjacency  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, counts, records) for g in self.groups)
 
+    def magnitude(self, records: int) -> int:
+        """Return a bound on all exact answers, for at most `records` records."""
+        return records * max(map(self._max_entry, self.groups), default=0)
+
+    def _max_entry(self, g: MeasuredTree) -> int:
+        # An entry of H_a is at most n_a − 1 in size, and 1 for n_a = 2: no query has a larger entry than this product.
+        sizes = math.prod(max(self.sizes[a] - 1, 1) for a in g.attributes)
+        return g.multiple * sizes * math.prod(int(x.max()) for x in g.factors)
+
     def _transformed(self, g: MeasuredTree, counts: Counts, records: int) -> Exact:
         """Return exact integers, modulo 2⁶⁴ where the factors and the public bound on records allow int64."""
-        sizes = [self.sizes[a] for a in g.attributes]
-        # An entry of H_a is at most n_a − 1 in size, and 1 for n_a = 2: no query has a larger entry than this product.
-        max_entry = g.multiple * math.prod(max(n - 1, 1) for n in sizes) * math.prod(int(x.max()) for x in g.factors)
-        dtype: np.dtype[Any] = np.dtype(object) if records * max_entry >= INT64_SAFE_BOUND else np.dtype(np.int64)
+        sizes, wide = [self.sizes[a] for a in g.attributes], records * self._max_entry(g) >= INT64_SAFE_BOUND
+        dtype: np.dtype[Any] = np.dtype(object) if wide else np.dtype(np.int64)
         values = np.asarray(counts[self._margin(g)]).astype(dtype).reshape(*sizes, -1)
         for axis in range(len(sizes)):
             values = centre(values, axis)
