@@ -636,6 +636,14 @@ def test_sums_of_rows_are_exact_however_many_bits_a_column_has(bits):
     assert row_sums((1, 3), np.array([[0, 1, 1], [1, 1, 0]]), columns) == [a + 3 * (b + c), 3 * (a + b) + c]
 
 
+def test_sums_of_rows_with_too_many_outputs_for_doubles_are_exact(monkeypatch):
+    """Doubles add up 2^23 pieces of 30 bits exactly: of more outputs, Python adds up all entries."""
+    monkeypatch.setattr("fitnoise.kernel.designs.weights._EXACT_OUTPUTS", 2)
+    monkeypatch.delattr("fitnoise.kernel.designs.weights._pieces")
+    columns = (2**93 - 1, 2**92, 5)
+    assert row_sums((1, 3), np.array([[0, 1, 1]]), columns) == [columns[0] + 3 * (columns[1] + columns[2])]
+
+
 def test_pairs_of_codes_of_few_bits_are_counted_in_64():
     """Pairs of 20 values have 400 numbers: in the 8 bits of their codes, the one with the largest ratio is another."""
     values, codes = (*range(1, 20), 100), np.array([[18, 19, 0], [19, 18, 0]], dtype=np.uint8)

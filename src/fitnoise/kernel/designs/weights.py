@@ -35,6 +35,9 @@ _PAIRS = 2**21
 _MARKED = 2**26
 """The largest number of pairs of values for which a table marks the seen ones, a byte each; more are collected."""
 
+_EXACT_OUTPUTS = 2**23
+"""The largest number of outputs for which sums of pieces of 30 bits are exact in doubles."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -193,9 +196,11 @@ def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> 
     """Return Σ_o values[codes_io] columns_o for every row i, exactly, for values and columns of at least 0.
 
     The columns are cut into pieces of 30 bits, and the values into pieces of 32 bits less the length of n_out. Sums of
-    products of pieces are then exact in 62 bits, for n_out ≤ 2^23.
+    products of pieces are then exact in 62 bits. Python adds up rows with more values than outputs, or more than
+    `_EXACT_OUTPUTS` outputs.
     """
-    if len(values) > codes.shape[1]:  # About one code for every entry: there is nothing to collect.
+    # With more values than outputs, about every entry has its own code, and there is nothing to collect.
+    if len(values) > codes.shape[1] or codes.shape[1] > _EXACT_OUTPUTS:
         return [sum(map(mul, map(values.__getitem__, row), columns)) for row in codes.tolist()]
     pieces, size = _pieces(columns), len(values)
     # Sums of column pieces times value pieces are below 2^30 n_out 2^short, hence below 2^62.
@@ -212,7 +217,7 @@ def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> 
 
 
 def _pieces(columns: Sequence[int]) -> list[Floats]:
-    """Return columns in base 2^30, lowest first, as floats: sums of up to 2^23 of them are exact."""
+    """Return columns in base 2^30, lowest first, as floats: sums of up to `_EXACT_OUTPUTS` of them are exact."""
     length = max(1, -(-max(columns).bit_length() // 30))
     return [np.array([float(z >> 30 * p & (1 << 30) - 1) for z in columns]) for p in range(length)]
 
