@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -352,6 +353,18 @@ def test_numbers_move_further_only_where_they_must(monkeypatch):
     monkeypatch.setattr(rounding, "MAX_DISTANCE", 5)
     assert adjacent(np.array([5 / 9, 0.0, 5.0]), never, 9.0).tolist() == [0, 0, 0]
     assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 0.0) is None
+
+
+def test_integers_up_to_three_below_a_floor_pass_the_check():
+    nothing = sp.csr_array((0, 3))
+    sevenths = SumConstraints(rows([7, 0, -1]), nothing, nothing)
+    assert adjacent(np.array([0.45, 0.0, 3.15]), sevenths, 9.0).tolist() == [0, 0, 0]  # 3.15 moves, and its floor is 3
+    integers = fn.make_integer_tables(small(), simulations=0)
+    (part,) = integers._parts
+    for distance, fault in ((3.15, None), (4 - 2e-7, None), (4.0, "report.fault.far")):
+        shifted = making.IntegerTables(integers.release, [replace(part, nearest=part.integers + distance)], 0)
+        result = shifted.check()
+        assert (result and result.id) == fault, distance
 
 
 def test_what_the_rounding_does_not_define_is_named():

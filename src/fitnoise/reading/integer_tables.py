@@ -415,7 +415,10 @@ class IntegerTables(DerivedTables):
 
     @property
     def reach(self) -> float:
-        """The largest distance of an integer from the nearest tables, in records: below 1 for adjacent integers."""
+        """The largest distance of an integer from the nearest tables, in records.
+
+        It is below 1 for adjacent integers, and below `MAX_DISTANCE` + 1 for all.
+        """
         return max(float(np.abs(m.integers - m.nearest).max()) for m in self._parts)
 
     def nearest(self, name: str) -> Floats:
@@ -459,7 +462,8 @@ class IntegerTables(DerivedTables):
         if not all(m.space.satisfies(m.integers) for m in self._parts):
             return Message("report.fault.sums")
         reach = Value("reach", self.reach, ValueKind.PEOPLE)
-        return None if self.reach <= MAX_DISTANCE else Message("report.fault.far", (reach,))
+        # Rounding counts its steps from the floors, and a number lies less than 1 above its floor.
+        return None if self.reach < MAX_DISTANCE + 1 else Message("report.fault.far", (reach,))
 
     def check_rounded(self) -> Message | None:
         """Return the fault of integers that are not the defined rounding, or None; the solver runs again."""
@@ -606,7 +610,7 @@ def _make_part(space: _TableSpace, simulations: int) -> _IntegerPart:
         raise ReleaseError(
             "integers-not-found",
             f"No whole numbers that add up were found in {MAX_SECONDS_PER_PART:.0f} seconds.",
-            f"They must be next to the nearest tables, or up to {MAX_DISTANCE} from them.",
+            f"They must be next to the nearest tables, or up to {MAX_DISTANCE} from the floors of their numbers.",
             "Name fewer tables.",
             UNMADE,
         )
