@@ -886,6 +886,10 @@ def test_errors_of_clamped_noise_are_those_of_its_law(shape):
     np.testing.assert_allclose(
         accuracy(mechanism).posterior(pi, 0), table[:, 0] / table[:, 0].sum(), rtol=0, atol=1e-12
     )
+    assert (accuracy(mechanism).posterior(pi, -1) == accuracy(mechanism).posterior(pi, graph.n - 1)).all()
+    for output in (graph.n, -graph.n - 1):
+        with pytest.raises(IndexError):
+            accuracy(mechanism).posterior(pi, output)
     for confidence in (0.3, 0.9):
         h = accuracy(mechanism).margin(confidence)
         assert (np.where(away <= h, table, 0).sum(axis=1) >= confidence).all()

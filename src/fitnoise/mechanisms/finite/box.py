@@ -366,10 +366,20 @@ class StaircaseAccuracy:
         return math.log2(float(self.hits().sum()))
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
-        """Return P(i | o) of one output under a prior, (n,)."""
+        """Return P(i | o) of one output under a prior, (n,).
+
+        Args:
+            prior: π, (n,).
+            output: The index of the output, from 0. A negative index counts from the end.
+
+        Raises:
+            WorkloadError: The prior is not valid.
+            IndexError: There is no such output.
+        """
         pi = checked_prior(self.mechanism.graph.n, prior)
         m = np.arange(self.mechanism.terms)
-        answer = np.unravel_index(output, self.mechanism.shape)
+        # `unravel_index` refuses negative indices, and raises a bare ValueError for an output that does not exist.
+        answer = np.unravel_index(range(self.mechanism.graph.n)[output], self.mechanism.shape)
         likelihood = np.zeros(self.mechanism.shape)
         for weight, n in zip(self._series.tolist(), m.tolist(), strict=True):
             counts = np.ones([1] * len(self.mechanism.shape))
