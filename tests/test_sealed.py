@@ -191,6 +191,7 @@ def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys,
     check_refused("data.counts-altered", plan, changed)
     check_refused("data.counts-not-sealed", plan, plain_path, keys[0])
     check_refused("data.key-without-sealed-counts", plan, visits(), keys[0])
+    check_refused("data.key-without-sealed-counts", plan, opened(plan, visits()), keys[0])
 
 
 def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, plan):

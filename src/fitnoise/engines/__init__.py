@@ -63,10 +63,11 @@ def open_counter(
         DataError: The source is of no known kind or cannot be opened.
         DataError: The pattern names an attribute that the domain lacks.
         DataError: An amount to add up is not an amount, or its range is not a whole number of steps from zero.
-        DataError: A key is given, and the data are not sealed counts, nor a Counter, for which it changes nothing.
+        DataError: A key is given, and the data are not a file of sealed counts.
         DataError: The constructor of the counter refuses these data.
     """
-    if isinstance(data, Counter):
+    # A Counter is open already, so a key with it is refused below, as with any data that are not sealed.
+    if isinstance(data, Counter) and key is None:
         return data
     if bound is not None and not bound.pattern.names <= set(domain):
         raise DataError(
@@ -99,11 +100,11 @@ def open_counter(
             ) from None
     if is_sealed(data):
         return SealedCounter(data, domain, source, bound, key=key)
-    # The publisher believes that these data are sealed, so this is no key to ignore.
+    # The publisher believes that these data are sealed. Ignoring the key would hide the mistake.
     if key is not None:
         raise DataError(
             "key-without-sealed-counts",
-            "A private key is given, and the data are not sealed counts.",
+            "A private key is given, and the data are not a file of sealed counts.",
             "A key opens sealed counts, which fitnoise count makes.",
             "Leave the key out.",
             "Nothing was read and nothing was charged.",
