@@ -600,7 +600,7 @@ def test_the_tables_of_a_workload_are_a_sequence_of_its_parts():
     repeated = fn.Workload(WIDE, w.tables)
     assert repeated == w
     assert (repeated.tables, hash(repeated.tables)) == (w.tables, hash(w.tables))
-    assert repr(w.tables) == f"Tables({parts!r})"
+    assert repr(w.tables) == f"TableSequence({parts!r})"
     assert fn.Workload(WIDE, iter(parts)) == w
 
 

@@ -194,8 +194,8 @@ def aligned(
 
     Args:
         table: The table, of which people see a column.
-        format_cell: A function that writes a cell where some letters are not available.
-        width: A function that returns the width of a text, in letters of one width.
+        format_cell: A function that writes a cell where some characters are not available.
+        width: A function that returns the width of a text, in characters of one width.
         language: The language; None for English.
     """
     language = language or translator("en", typeset=False)

@@ -232,8 +232,8 @@ class Folder:
             raise ReleaseError(
                 "new-name-invalid",
                 f"The new name is {name!r}.",
-                "A name has at most 100 letters a to z, digits, underscores, hyphens, dots and inner spaces. It starts "
-                "with one of the first three kinds, and does not end in a dot.",
+                "A name has at most 100 characters: letters a to z, digits, underscores, hyphens, dots and inner "
+                "spaces. It starts with a letter, digit or underscore, and does not end in a dot.",
                 "Choose another name.",
                 "Nothing was written.",
             )

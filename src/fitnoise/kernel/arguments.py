@@ -177,7 +177,7 @@ def _nameable(path: str) -> bool:
 
 
 def _listed(value: Any, parts: tuple[Any, ...]) -> bool:
-    """Return True if a value can be iterated over and is not a text, whose elements would be letters.
+    """Return True if a value can be iterated over and is not a text, whose elements would be characters.
 
     Where the annotation names classes of fitnoise, each element of a collection must be of one of them.
     """

@@ -336,7 +336,7 @@ def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
                 "No attribute was made.",
                 place="missing",
             )
-        # A text would be read as its letters, and a set has no fixed order.
+        # A text would be read as its characters, and a set has no fixed order.
         if isinstance(codes, (str, bytes, Set, Mapping)) or not isinstance(codes, Iterable):
             raise DomainError(
                 "missing-codes-not-a-list",

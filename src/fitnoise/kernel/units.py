@@ -260,7 +260,7 @@ class PrivacyUnit:
     def _check_pattern(self) -> None:
         for what in ("once_per", "fixed", "sum_within_unit"):
             value = getattr(self, what)
-            # A text is refused: it would be taken apart into letters.
+            # A text is refused: it would be taken apart into characters.
             names = tuple(value) if isinstance(value, list | tuple) else (None,)
             if not _attributes(names):
                 raise SpecError(

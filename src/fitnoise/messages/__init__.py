@@ -146,7 +146,7 @@ class Translator:
 
     code: The code of BCP 47.
     texts: The texts by their ids.
-    `typeset`: True to write numbers with the signs of print; False to write them with the letters of every terminal.
+    `typeset`: True to write numbers with the signs of print; False to write them with the characters of every terminal.
     """
 
     code: str
@@ -265,7 +265,7 @@ def translator(language: str, *, typeset: bool = True) -> Translator:
 
 
 def english(*messages: Message) -> str:
-    """Return messages in English, with the letters of every terminal, separated by semicolons."""
+    """Return messages in English, with the characters of every terminal, separated by semicolons."""
     return "; ".join(map(translator("en", typeset=False).write, messages))
 
 

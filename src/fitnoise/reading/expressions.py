@@ -125,7 +125,7 @@ def _parsed(text: str) -> ast.expr:
     if len(text) > MAX_CHARACTERS:
         raise ReleaseError(
             "expression-too-long",
-            f"{_cut(text)} has {len(text):,} letters.",
+            f"{_cut(text)} has {len(text):,} characters.",
             f"An expression has at most {MAX_CHARACTERS:,}.",
             "Write a shorter expression.",
             UNESTIMATED,

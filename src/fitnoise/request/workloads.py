@@ -934,7 +934,7 @@ class TableSequence(LazySequence[Table]):
         return hash(self.parts)
 
     def __repr__(self) -> str:
-        return f"Tables({list(self.parts)!r})"
+        return f"TableSequence({list(self.parts)!r})"
 
     @cached_property
     def names(self) -> list[str]:

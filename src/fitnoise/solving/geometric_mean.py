@@ -79,8 +79,8 @@ class _FixedPointSearch:
         evaluation = attempt(problem, self.weights)
         if evaluation is None:
             raise PlanError(
-                "equal-weights-not-finite",
-                "The problem cannot be evaluated in floating point, even at equal weights.",
+                "start-weights-not-finite",
+                "The problem cannot be evaluated in floating point at the weights from which the search starts.",
                 "Targets and queries must be of comparable size.",
                 "Bring the targets or the queries closer together in size.",
                 "Nothing was planned.",

@@ -21,7 +21,7 @@ EPOCH = datetime(1980, 1, 1)  # noqa: DTZ001 - what a ZIP file can say, and no t
 """The creation time in every workbook. It is constant, so that the same tables give the same file."""
 
 SHEET = re.compile(r"[^\w .-]")
-"""The letters that the name of a sheet may not have."""
+"""The characters that the name of a sheet may not have."""
 
 
 def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator, bands: Bands | None) -> bytes:
@@ -49,7 +49,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
         front.write_string(0, 0, title_text, looks["title"])
         row = 2
         for i, table in enumerate(tables, 1):
-            # Excel takes 31 letters for the name of a sheet, and 255 for the text of a link.
+            # Excel takes 31 characters for the name of a sheet, and 255 for the text of a link.
             name = f"{i} {SHEET.sub(' ', readable(table.name))}"[:31].rstrip()
             front.write_url(row, 0, f"internal:'{name}'!A1", string=readable(table.name)[:255])
             row += 1
