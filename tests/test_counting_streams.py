@@ -20,10 +20,10 @@ import fitnoise as fn
 import zoo
 from fitnoise.engines import DuckCounter, duck, open_counter, sources, streams
 from fitnoise.engines.streams import iter_batches
+from fitnoise.engines.windows import Window
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Codes, CodingWithMissing, Cuts, Range, Steps, cell_of
 from fitnoise.kernel.counting import HistogramCounter, joint_counts, margins
-from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.units import DataSource
 from laws.counting import DROP, REFUSE, counted, in_cells, same_counts
 from records import Stream, sliced

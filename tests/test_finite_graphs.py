@@ -255,10 +255,10 @@ def test_as_many_tables_are_gone_through_as_the_limit_allows_and_no_more(values,
     """A table is a multiset: each is requested once, and taken with every value."""
     queried_tables = []
     derive(range(values), people, lambda t: queried_tables.append(t) or len(t), adjacency)
-    monkeypatch.setattr(module, "TABLES_LIMIT", len(queried_tables) * values)
+    monkeypatch.setattr(finite.graphs, "TABLES_LIMIT", len(queried_tables) * values)
     exact_fit = derive(range(values), people, len, adjacency)
     assert exact_fit.n == len(set(map(len, queried_tables)))
-    monkeypatch.setattr(module, "TABLES_LIMIT", len(queried_tables) * values - 1)
+    monkeypatch.setattr(finite.graphs, "TABLES_LIMIT", len(queried_tables) * values - 1)
     with refused("workload.too-many-tables-to-derive"):
         derive(range(values), people, len, adjacency)
 

@@ -12,8 +12,8 @@ from scipy import stats
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel import noise
-from fitnoise.kernel.designs.probability_tables import FiniteMechanism, from_integers
-from fitnoise.kernel.designs.weights import IntegerWeights, from_rows, of_table, row_sums
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism
+from fitnoise.kernel.designs.weights import IntegerWeights, row_sums
 from fitnoise.kernel.exact_powers import exp_below, exp_bounds, log_above
 from fitnoise.mechanisms.finite import (
     complete,
@@ -40,6 +40,7 @@ from fitnoise.mechanisms.finite.families import (
 )
 from fitnoise.mechanisms.finite.optimal import best_mechanism, residual_column
 from fitnoise.mechanisms.finite.priors import corner_priors, hit_bound, regularity, uniform
+from fitnoise.mechanisms.finite.weight_rows import from_integers, from_rows, of_table
 from refused import refused
 from test_finite_priors import fractions_solved, random_graph, star
 from tolerances import EXACT, SIGNIFICANCE
@@ -743,9 +744,9 @@ def test_rows_that_are_none_are_refused(rows, broken):
 def test_rows_with_too_many_different_sums_are_refused(monkeypatch):
     rows = [[2**40, 1], [2**41, 3]]
     bits = math.lcm(2**40 + 1, 2**41 + 3).bit_length() * 4
-    monkeypatch.setattr("fitnoise.kernel.designs.weights.BITS_LIMIT", bits)
+    monkeypatch.setattr("fitnoise.mechanisms.finite.weight_rows.BITS_LIMIT", bits)
     assert is_private(from_integers(path(2), 1, rows))
-    monkeypatch.setattr("fitnoise.kernel.designs.weights.BITS_LIMIT", bits - 1)
+    monkeypatch.setattr("fitnoise.mechanisms.finite.weight_rows.BITS_LIMIT", bits - 1)
     with refused("plan.weight-sums-too-different"):
         from_rows(rows)
 

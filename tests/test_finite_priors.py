@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from fitnoise.kernel.designs.probability_tables import from_integers
 from fitnoise.kernel.exact_powers import alpha_above, exp_below, exp_bounds, log_above, rational
 from fitnoise.mechanisms.finite import complete, cycle, from_edges, hamming, independent_counts, path, sum_query
 from fitnoise.mechanisms.finite.accuracy import accuracy
@@ -28,6 +27,7 @@ from fitnoise.mechanisms.finite.priors import (
     uniform,
 )
 from fitnoise.mechanisms.finite.programs import minimise
+from fitnoise.mechanisms.finite.weight_rows import from_integers
 from refused import refused
 from tolerances import EXACT
 

@@ -22,7 +22,7 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs import clamped, questions
 from fitnoise.kernel.designs.clamped import ClampedMechanism
-from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts, from_edges
+from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts
 from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
 from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
@@ -35,6 +35,7 @@ from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.box import clamped_staircase
+from fitnoise.mechanisms.finite.graphs import from_edges
 from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.mechanisms.finite.selection import choose
 from fitnoise.messages import english

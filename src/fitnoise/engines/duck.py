@@ -45,6 +45,7 @@ from fitnoise.engines.sources import (
 )
 from fitnoise.engines.statements import kept_to, merged
 from fitnoise.engines.streams import Column, iter_batches
+from fitnoise.engines.windows import Window
 from fitnoise.kernel.codings import (
     FALSE,
     REFUSED,
@@ -71,7 +72,6 @@ from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, counted_by
 from fitnoise.kernel.counting.tally import Batch, tally
 from fitnoise.kernel.counting.trial import ColumnKind, PersonTrial, known_days, known_values, refuse_unless_coded
-from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.dates import DATE_PATTERN, DateField, DatePart
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import SHARES_PER_RECORD, DataSource, OutsideDomain, Pattern, RecordBound

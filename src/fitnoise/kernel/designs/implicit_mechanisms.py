@@ -1,6 +1,6 @@
 """Define the mechanism of tight constraints without a table: for sums and counts with millions of results.
 
-The results form a box, as `sum_query` and `independent_counts` (:mod:`fitnoise.kernel.designs.graphs`) make it. A
+The results form a box, as those of sums and of independent counts do (:mod:`fitnoise.kernel.designs.graphs`). A
 mechanism is a rational α, and one integer Z_o ≥ 0 for every result, with
 
     P(o | i) = α^d(i,o) Z_o / N_i,    N_i = Σ_o α^d(i,o) Z_o.

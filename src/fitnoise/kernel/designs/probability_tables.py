@@ -37,19 +37,17 @@ The guess that a reader makes from an output is a *remap*: post-processing, free
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
-from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs._base import NoiseSource, unknown_result
-from fitnoise.kernel.designs.weights import IntegerWeights, from_rows
+from fitnoise.kernel.designs.weights import IntegerWeights
 from fitnoise.kernel.exact_powers import Graph, exp_below, log_above, ratio_above_epsilon, rational
 
 
@@ -203,38 +201,3 @@ class FiniteMechanism:
             output: The output, from 0, as `draw_output` returns it.
         """
         return self.graph.results[int(self.answers[output])]
-
-
-def from_integers(
-    graph: Graph,
-    epsilon: float | Fraction,
-    rows: Sequence[Sequence[int]],
-    answers: npt.ArrayLike | None = None,
-    family: str = "given",
-) -> FiniteMechanism:
-    """Return a mechanism from a table of integers, P(o | i) = rows[i][o] / Σ rows[i], exactly.
-
-    Args:
-        graph: The graph of the query.
-        epsilon: The requested ε.
-        rows: The integers, (n, outputs), none below 0; rows need no common sum.
-        answers: The positions that outputs are read as, (outputs,). None reads each output as the result at its own
-            position, for at most as many outputs as results.
-        family: The name of the mechanism.
-
-    Raises:
-        PlanError: The rows are not such a table, or not ε-private.
-        WorkloadError: ε is not a number in its range, or answers are missing.
-    """
-    weights = from_rows(rows)
-    outputs = len(weights.columns)
-    if answers is None and outputs > graph.n:
-        raise WorkloadError(
-            "answers-not-given",
-            f"The weights have {outputs} outputs for {graph.n} results, and no answers are given.",
-            "With more outputs than results, each output needs the result that it stands for.",
-            "Give the result of each output in answers.",
-            "No mechanism was made.",
-        )
-    read = np.arange(outputs) if answers is None else np.asarray(answers)
-    return FiniteMechanism(graph, rational(epsilon), family, weights, read)

@@ -11,7 +11,6 @@ holds every mechanism of this package with a table. With few values, few pairs o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,10 +23,6 @@ import numpy.typing as npt
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.checks import is_integer
-
-BITS_LIMIT = 2**30
-"""The largest number of bits of all integers together, where rows are brought to one sum."""
 
 _PAIRS = 2**21
 """The number of pairs of entries that are compared at once."""
@@ -220,55 +215,3 @@ def _pieces(columns: Sequence[int]) -> list[Floats]:
     """Return columns in base 2^30, lowest first, as floats: sums of up to `_EXACT_OUTPUTS` of them are exact."""
     length = max(1, -(-max(columns).bit_length() // 30))
     return [np.array([float(z >> 30 * p & (1 << 30) - 1) for z in columns]) for p in range(length)]
-
-
-def from_rows(rows: Sequence[Sequence[int]]) -> IntegerWeights:
-    """Return weights from rows of integers with any positive sums, brought to one sum by integer factors.
-
-    Raises:
-        PlanError: The rows are empty or differ in length, an entry is negative or not a whole number, or a row has the
-            sum 0. Or all integers, each as long as the common sum, would take more than BITS_LIMIT bits together.
-    """
-    listed = [list(row) for row in rows]
-    width = len(listed[0]) if listed else 0
-    flat = [w for row in listed for w in row]
-    all_integers = all(is_integer(w) for w in flat)
-    if not width or any(len(row) != width for row in listed) or not all_integers:
-        raise PlanError(
-            "weights-not-rows",
-            "The weights are not rows of whole numbers of one length.",
-            "",
-            "Give rows of whole numbers, all of one length and at least one number long.",
-            "No mechanism was made.",
-        )
-    sums = [sum(int(w) for w in row) for row in listed]
-    if min(flat) < 0 or min(sums) == 0:
-        raise PlanError(
-            "weight-row-invalid",
-            "A row of weights has a weight below 0, or no weight above 0.",
-            "",
-            "Give weights of at least 0, and at least one above 0 in each row.",
-            "No mechanism was made.",
-        )
-    common = math.lcm(*sums)
-    if common.bit_length() * len(flat) > BITS_LIMIT:
-        raise PlanError(
-            "weight-sums-too-different",
-            f"A common multiple of the sums of the rows has {common.bit_length()} binary digits, which are too many.",
-            "",
-            "Give rows with the same sum.",
-            "No mechanism was made.",
-        )
-    exact = [[int(w) * (common // s) for w in row] for row, s in zip(listed, sums, strict=True)]
-    return of_table(exact)
-
-
-def of_table(table: Sequence[Sequence[int]]) -> IntegerWeights:
-    """Return the weights of a table of integers whose rows have one sum, each value held once.
-
-    Raises:
-        PlanError: An entry is negative or not a Python integer, or the rows have different sums or the sum 0.
-    """
-    places: dict[int, int] = {}
-    codes = np.array([[places.setdefault(w, len(places)) for w in row] for row in table], dtype=np.int64)
-    return IntegerWeights(tuple(places), codes, (1,) * codes.shape[1], (0,) * len(codes), 0)

@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 from fitnoise.kernel.designs.clamped import ClampedMechanism
-from fitnoise.kernel.designs.graphs import (
-    QueryGraph,
-    bundle,
-    complete,
-    cycle,
-    derive,
-    disjoint_counts,
-    from_edges,
-    from_networkx,
-    from_sparse,
-    hamming,
-    independent_counts,
-    path,
-    product,
-    sum_query,
-)
+from fitnoise.kernel.designs.graphs import QueryGraph, complete, disjoint_counts, independent_counts
 from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
-from fitnoise.kernel.designs.probability_tables import FiniteMechanism, from_integers
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.mechanisms.finite.accuracy import accuracy
@@ -41,6 +26,18 @@ from fitnoise.mechanisms.finite.families import (
     randomised_response,
     staircase,
     tight_constraints,
+)
+from fitnoise.mechanisms.finite.graphs import (
+    bundle,
+    cycle,
+    derive,
+    from_edges,
+    from_networkx,
+    from_sparse,
+    hamming,
+    path,
+    product,
+    sum_query,
 )
 from fitnoise.mechanisms.finite.optimal import (
     MechanismCandidate,
@@ -68,6 +65,7 @@ from fitnoise.mechanisms.finite.priors import (
 )
 from fitnoise.mechanisms.finite.ranks import by_ranks, rank_margin
 from fitnoise.mechanisms.finite.similarity import GraphWeighting, Similarity, exact_weighting, weighting
+from fitnoise.mechanisms.finite.weight_rows import from_integers
 
 __all__ = [
     "Aim",

@@ -30,9 +30,10 @@ from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
 from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
-from fitnoise.kernel.designs.weights import IntegerWeights, of_table, row_sums
+from fitnoise.kernel.designs.weights import IntegerWeights, row_sums
 from fitnoise.mechanisms.finite import families
 from fitnoise.mechanisms.finite.exact import hops
+from fitnoise.mechanisms.finite.weight_rows import of_table
 
 ROWS_LIMIT = 128
 """Most results for the form `rows`."""

@@ -49,7 +49,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, ExplicitGraph, Product, QueryGraph
+from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph
 from fitnoise.mechanisms.finite.enclosures import (
     BITS,
     UNIT,
@@ -61,6 +61,7 @@ from fitnoise.mechanisms.finite.enclosures import (
     exact_solutions,
     level,
 )
+from fitnoise.mechanisms.finite.graphs import Cycle, ExplicitGraph, Product
 from fitnoise.mechanisms.finite.partitions import REFINED_LIMIT, cells
 from fitnoise.mechanisms.finite.similarity import Similarity, blocks, eigenvalue_bound, weighting
 

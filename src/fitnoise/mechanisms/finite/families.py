@@ -29,7 +29,7 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.designs.probability_tables import FiniteMechanism
-from fitnoise.kernel.designs.weights import IntegerWeights, of_table, row_sums
+from fitnoise.kernel.designs.weights import IntegerWeights, row_sums
 from fitnoise.kernel.exact_powers import ALPHA_POWER_BITS, DENSE_LIMIT, Graph, alpha_above, exp_below, rational
 from fitnoise.mechanisms.finite.accuracy import points
 from fitnoise.mechanisms.finite.exact import ExactSolution, hops, kernel, kernel_error, powers, solve
@@ -40,6 +40,7 @@ from fitnoise.mechanisms.finite.existence import (
     tight_constraints_undecided,
     without_tight_constraints,
 )
+from fitnoise.mechanisms.finite.weight_rows import of_table
 
 MAX_LOSS = Fraction(1, 2**16)
 """Largest probability that a mechanism may lose to rounding for its privacy; above it the mechanism is refused."""

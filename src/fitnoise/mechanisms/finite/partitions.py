@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.kernel.arrays import Integers
-from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, QueryGraph, Simplex
+from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph, Simplex
+from fitnoise.mechanisms.finite.graphs import Cycle
 
 REFINED_LIMIT = 2500
 """Most results for which refinement finds cells."""

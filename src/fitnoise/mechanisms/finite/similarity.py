@@ -41,8 +41,9 @@ from scipy.sparse import linalg as iterative
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers, discounted
-from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, ExplicitGraph, Product, QueryGraph, from_edges
+from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph
 from fitnoise.mechanisms.finite.enclosures import DistanceQuotient, by_cell, exact_solve, level
+from fitnoise.mechanisms.finite.graphs import Cycle, ExplicitGraph, Product, from_edges
 from fitnoise.mechanisms.finite.partitions import ENTRIES_LIMIT, cells
 
 # Φ takes 0.5 GB at the limit.

@@ -1,4 +1,4 @@
-"""Windows: a coding of whole numbers as a list of cells. Part of the trust kernel.
+"""Windows: a coding of whole numbers as a list of cells.
 
 **Purpose.** All whole numbers below the least number that a coding names have one cell, and so have those above the
 largest. Where these two are close, the cells of all numbers between them are a list. Cells are looked up in it many
