@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fitnoise.engines.joint_tables import joint_tables
 from fitnoise.kernel.counting import joint_counts
 from fitnoise.kernel.counting._base import ProgressFilter
-from fitnoise.kernel.counting.joint_counts import MarginCounts, joint_tables
+from fitnoise.kernel.counting.joint_counts import JointMargin, MarginCounts
 
 
 def count_directly(cells, sizes, margins, records):
@@ -26,7 +27,7 @@ def count_directly(cells, sizes, margins, records):
 
 
 def tabulated(cells, sizes, margins, records, chunks, progress=None):
-    margin_counts = MarginCounts(margins, sizes, ProgressFilter(progress))
+    margin_counts = MarginCounts(margins, sizes, ProgressFilter(progress), choose=joint_tables)
     start = 0
     for n in chunks:
         stop = min(start + n, records)
@@ -166,3 +167,31 @@ def test_how_much_is_done_rises_by_hundredths_to_one():
     quiet = ProgressFilter(None)
     quiet(0.5)
     quiet.finish()
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        [],
+        [JointMargin(("a",), True, ())],
+        [JointMargin(("a", "b"), True, (("a",),)), JointMargin(("a",), True, ())],
+        [JointMargin(("a",), True, (("a", "b"),))],
+        [JointMargin(("a", "a"), False, (("a",),)), JointMargin(("a", "b"), True, ())],
+    ],
+    ids=["none", "one missing", "one twice", "not inside", "an axis twice"],
+)
+def test_tables_that_do_not_hold_each_margin_once_are_refused(tables):
+    counts = MarginCounts([("a",), ("a", "b")], {"a": 2, "b": 3}, ProgressFilter(None), choose=lambda *_: tables)
+    counts.add({"a": np.array([1]), "b": np.array([2])}, 1)
+    with pytest.raises(ValueError, match="each margin once"):
+        counts.finish()
+
+
+def test_without_a_choice_each_margin_has_a_table(rng):
+    sizes = {"a": 2, "b": 3, "c": 4}
+    margins = [("a",), ("c", "a"), ("a", "b", "c"), ()]
+    cells = {a: rng.integers(0, n, 100).astype(np.int32) for a, n in sizes.items()}
+    counts = MarginCounts(margins, sizes, ProgressFilter(None))
+    counts.add(cells, 100)
+    for m, table in count_directly(cells, sizes, margins, 100).items():
+        np.testing.assert_array_equal(counts.finish()[m], table)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, final
 
+from fitnoise.engines.joint_tables import CountingTimes
 from fitnoise.kernel.codings import (
     Code,
     Codes,
@@ -33,7 +34,6 @@ from fitnoise.kernel.codings import (
     ranges_of,
     values_of,
 )
-from fitnoise.kernel.counting.joint_counts import CountingTimes
 from fitnoise.kernel.counting.persons import MAX_ID_BYTES
 from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.dates import DateField, DatePart

@@ -29,6 +29,7 @@ import numpy as np
 
 from fitnoise.engines.dialects import MAX_FINITE_FLOAT
 from fitnoise.engines.frames import from_frame
+from fitnoise.engines.joint_tables import joint_tables
 from fitnoise.engines.paths import FilePath
 from fitnoise.engines.record_files import from_path
 from fitnoise.engines.sources import (
@@ -292,11 +293,11 @@ class DuckCounter(DeclaredCounter):
         reader, lost = _DuckRows(self, informed), Lost()
         if self._bound is None:
             codings = {a: self._domain[a].coding for a in names}
-            counts, outside = tally(reader, codings, margins, gauge, drop=drop, lost=lost)
+            counts, outside = tally(reader, codings, margins, gauge, drop=drop, lost=lost, choose=joint_tables)
         else:
             # The engine itself chooses the records of each person (`_bounded`).
             sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if self._bound.max_records is None else {}
-            tables = MarginCounts(margins, sizes, gauge, self._domain.steps)
+            tables = MarginCounts(margins, sizes, gauge, self._domain.steps, choose=joint_tables)
             with contextlib.closing(reader.batches(names)) as batches:
                 for batch in batches:
                     tables.take(batch.cells, batch.records, batch.read, drop=drop)

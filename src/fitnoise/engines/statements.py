@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.engines.dialects import Dialect, as_integer, coded, interval_sql
+from fitnoise.engines.joint_tables import joint_tables
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
     MAX_RANGE_CELLS,
@@ -48,7 +49,7 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.codings import cells_of as width
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
-from fitnoise.kernel.counting.joint_counts import joint_tables, sum_up
+from fitnoise.kernel.counting.joint_counts import sum_up
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import ID_KEY
 from fitnoise.kernel.counting.tally import Batch, PersonRule, persons_left_out, tally
@@ -193,7 +194,7 @@ def count(
     if d.streams:
         reader, codings = StreamedRows(fetch, relation, fields, person), {a: f.coding for a, f in fields.items()}
         rule = None if person is None else person.rule
-        return tally(reader, codings, margins, gauge, drop=drop, rule=rule, lost=lost)
+        return tally(reader, codings, margins, gauge, drop=drop, rule=rule, lost=lost, choose=joint_tables)
     fields = fields if person is None else {**fields, ID_KEY: person.field(d)}
     sizes = {a: f.coding.size for a, f in fields.items()}
     steps = {a: steps_of(f.coding) for a, f in fields.items()}

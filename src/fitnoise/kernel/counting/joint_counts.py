@@ -1,16 +1,15 @@
 """The counts over many margins, of records that come in batches. Part of the trust kernel.
 
 **Purpose.** A record is one small integer per attribute: its cell. The cost of a margin is the computation of each
-record's place in it. So margins that fit into a table of a few thousand cells are counted jointly, once, and summed
-down from there. All 190 pairs of twenty attributes of ten values are about 40 such tables. All 161,700 triples of a
-hundred yes/no questions are about 3,200. The choice of tables changes no count, only the time.
+record's place in it. So margins can be counted jointly, in one table, and summed down from there. An engine chooses the
+tables (:mod:`fitnoise.engines.joint_tables`). The choice changes no count, only the time: tables that do not hold each
+margin once are refused.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter as Multiset
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -26,26 +25,6 @@ BATCH_BYTES: Final = 2**26
 
 _BLOCK: Final = 2**16
 """The number of records whose places are computed at a time: few enough to stay in the processor's cache."""
-
-_MAX_MARGIN_ATTRIBUTES: Final = 6
-"""The largest number of attributes of a margin in a joint table: larger margins have too many subsets."""
-
-_MAX_JOINT_ATTRIBUTES: Final = 12
-"""The largest number of attributes of a joint table, for that reason."""
-
-
-@final
-@dataclass(frozen=True)
-class CountingTimes:
-    """The nanoseconds to count a record, to begin a table, to begin a sum, and to add up one cell of a table.
-
-    They were measured once, here for this module itself. A factor of two in one of them makes little difference.
-    """
-
-    record: float = 1.0
-    table: float = 20e3
-    sum: float = 8e3
-    cell: float = 1.5
 
 
 @final
@@ -63,6 +42,16 @@ class JointMargin:
     members: tuple[Margin, ...]
 
 
+TableChoice = Callable[[Sequence[Margin], Mapping[str, int], int], Sequence[JointMargin]]
+"""A function that returns tables for margins, from the sizes of attributes and the number of records of a batch."""
+
+
+def single_tables(margins: Sequence[Margin], sizes: Mapping[str, int], records: int) -> list[JointMargin]:
+    """Return a table for each margin by itself."""
+    del sizes, records  # the signature of a choice
+    return [JointMargin(m, True, ()) for m in margins]
+
+
 @final
 class MarginCounts:
     """The counts over many margins, of records that come in batches.
@@ -75,9 +64,11 @@ class MarginCounts:
         steps: For attributes that are amounts, K_s: the numbers of steps from each knot to the next. A record comes as
             its step j, or as ∑ K_s + 1 and so on for missing-value categories.
         lost: The counter of records left out; default one of its own.
+        choose: The choice of joint tables for margins without an amount; default a table for each margin.
 
     Raises:
         DataError: The counts exceed the memory of the machine.
+        ValueError: When the first records are counted: the chosen tables do not hold each margin once.
 
     **Guarantees**
         * A record adds one, or its parts, to one cell of every margin, for any other records that come with it.
@@ -93,7 +84,9 @@ class MarginCounts:
         gauge: ProgressFilter,
         steps: Mapping[str, tuple[int, ...]] | None = None,
         lost: Lost | None = None,
+        choose: TableChoice = single_tables,
     ) -> None:
+        self._choose = choose
         self.lost = Lost() if lost is None else lost
         self._counts = blank(margins, sizes)
         self._used = {a: sizes[a] for m in margins for a in m}
@@ -160,7 +153,8 @@ class MarginCounts:
         if self._joint is None:
             summed_up = [m for m in self._counts if not self._steps.keys().isdisjoint(m)]
             counted = [m for m in self._counts if m not in summed_up]
-            self._joint = [*joint_tables(counted, self._used, records), *(JointMargin(m, True, ()) for m in summed_up)]
+            chosen = _checked_tables(self._choose(counted, self._used, records), counted)
+            self._joint = [*chosen, *single_tables(summed_up, self._used, records)]
         rest = self._read - self._done
         for i, joint in enumerate(self._joint):
             self._fill(joint, batch, records)
@@ -184,6 +178,17 @@ class MarginCounts:
     def _sum(self, joint: JointMargin, table: NDArray[Any]) -> None:
         for m in joint.members:
             self._counts[m] += summed(table, joint.attributes, m)
+
+
+def _checked_tables(tables: Sequence[JointMargin], margins: Sequence[Margin]) -> Sequence[JointMargin]:
+    """Return tables that hold each of these margins once; raise ValueError for any others."""
+    held = [m for t in tables for m in (*t.members, *([t.attributes] if t.margins else []))]
+    is_inside = all(len({*t.attributes}) == len(t.attributes) for t in tables) and all(
+        {*m} <= {*t.attributes} for t in tables for m in t.members
+    )
+    if sorted(held) != sorted(margins) or not is_inside:
+        raise ValueError("the chosen tables do not hold each margin once")
+    return tables
 
 
 def _unsigned(size: int) -> np.dtype[Any]:
@@ -250,109 +255,3 @@ def sum_up(
             terms = [(index * size + knot, weight * part) for index, weight in terms for knot, part in knots]
         for index, weight in terms:
             np.add.at(table, index, weight)
-
-
-def joint_tables(
-    margins: Sequence[Margin], sizes: Mapping[str, int], records: int, prices: CountingTimes = CountingTimes()
-) -> list[JointMargin]:
-    """Return tables that hold each margin once, chosen so that counting this number of records takes little time.
-
-    Each table starts as the first margin that has none yet. It grows by the attribute that lowers the time per margin
-    most, for as long as one does. It grows to at most 12 attributes, and to at most as many cells as there are records.
-    A margin of more than 6 attributes is a table of its own.
-    """
-    number = {a: i for i, a in enumerate(sizes)}
-    margins_of: dict[int, list[Margin]] = {}  # sets of attributes as bits
-    for m in dict.fromkeys(margins):
-        margins_of.setdefault(sum(1 << number[a] for a in m), []).append(m)
-    sets = {s: [number[a] for a in ms[0]] for s, ms in margins_of.items()}
-    search = _JointTableSearch(sets, list(sizes.values()), records, prices)
-    names = list(sizes)
-    tables = []
-    for s, (margin, *_) in margins_of.items():
-        if s in search.uncovered:
-            axes, members = search.grow(s, [number[a] for a in margin])
-            attributes = tuple(names[a] for a in axes)
-            held = [m for x in members for m in margins_of[x]]
-            tables.append(JointMargin(attributes, attributes in held, tuple(m for m in held if m != attributes)))
-    return tables
-
-
-@final
-class _JointTableSearch:
-    """The state of `joint_tables`. Attributes are numbers; sets of them are bits of an integer.
-
-    uncovered: The sets that no table holds yet.
-    beyond: For every set of attributes, the attributes each of which, added, makes it an uncovered set.
-    """
-
-    def __init__(
-        self, sets: Mapping[int, Sequence[int]], sizes: Sequence[int], records: int, prices: CountingTimes
-    ) -> None:
-        self._sets = sets
-        self._sizes = sizes
-        self._records = records
-        self._prices = prices
-        self._depth = max((len(s) for s in sets.values() if len(s) <= _MAX_MARGIN_ATTRIBUTES), default=0)
-        self.uncovered = set(sets)
-        self.beyond: dict[int, set[int]] = {}
-        for s, attributes in sets.items():
-            if len(attributes) <= _MAX_MARGIN_ATTRIBUTES:
-                for a in attributes:
-                    self.beyond.setdefault(s ^ 1 << a, set()).add(a)
-
-    def grow(self, start: int, attributes: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Return the attributes of a table around a set, and the sets that it holds, removed from `uncovered`."""
-        if not 0 < len(attributes) <= _MAX_MARGIN_ATTRIBUTES:
-            self.uncovered.remove(start)
-            return list(attributes), [start]
-        table: list[int] = []
-        held: list[int] = []
-        cells = 1
-        inside: list[list[int]] = [[0], *([] for _ in range(1, self._depth))]  # subsets of the table, by their length
-        gains = Multiset(self.beyond.get(0, ()))  # how many more sets the table would hold with another attribute
-        queue = list(attributes)
-        while queue:
-            a = queue.pop(0)
-            self._take([s | 1 << a for layer in inside for s in layer if a in self.beyond.get(s, ())], held)
-            # From long to short, so that no subset that has just got `a` gets it again.
-            for length in range(self._depth - 1, 0, -1):
-                new = [s | 1 << a for s in inside[length - 1]]
-                inside[length] += new
-                for s in new:
-                    gains.update(self.beyond.get(s, ()))
-            table.append(a)
-            cells *= self._sizes[a]
-            del gains[a]
-            if not queue and len(table) < _MAX_JOINT_ATTRIBUTES:
-                queue = self._next(cells, len(held), gains)
-        return table, held
-
-    def _take(self, sets: list[int], held: list[int]) -> None:
-        for s in sets:
-            held.append(s)
-            self.uncovered.remove(s)
-            for a in self._sets[s]:
-                self.beyond[s ^ 1 << a].remove(a)
-
-    def _next(self, cells: int, held: int, gains: Multiset[int]) -> list[int]:
-        """Return a list of the attribute to grow by, the first of equally good ones; an empty list without one.
-
-        Args:
-            cells: The number of cells of the table so far.
-            held: The number of sets that the table holds.
-            gains: For each attribute, the number of sets that the table would hold in addition.
-        """
-        p = self._prices
-        # One number, the time per margin, is compared. A table with one margin needs no sum: it is counted in place.
-        once = self._records * p.record + p.table
-        max_size = self._records // cells
-        best = once if held == 1 else once / held + p.sum + cells * p.cell
-        choice = -1
-        for a, gain in gains.items():
-            size = self._sizes[a]
-            if gain and size <= max_size:
-                cost = once / (held + gain) + p.sum + cells * size * p.cell
-                if cost < best or (cost == best and a < choice):
-                    best, choice = cost, a
-        return [] if choice < 0 else [choice]

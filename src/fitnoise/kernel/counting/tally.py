@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import OUTSIDE, Coding, cells_of, steps_of, uncut, without_cell
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
-from fitnoise.kernel.counting.joint_counts import MarginCounts
+from fitnoise.kernel.counting.joint_counts import MarginCounts, TableChoice, single_tables
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, PersonSelector
 from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD, Pattern
 
@@ -103,6 +103,7 @@ def tally(
     drop: bool,
     rule: PersonRule | None = None,
     lost: Lost | None = None,
+    choose: TableChoice = single_tables,
 ) -> tuple[Margins, dict[str, int]]:
     """Return the counts over margins of the rows, and for every attribute the reported number of records outside.
 
@@ -116,6 +117,7 @@ def tally(
         drop: True to drop records outside where the attribute states no action.
         rule: The rule for persons; `None` counts all records.
         lost: The counter of dropped records; default none is kept.
+        choose: The choice of joint tables; default a table for each margin.
 
     Raises:
         DataError: The counts exceed the memory of the machine; no record was read.
@@ -124,7 +126,7 @@ def tally(
     sizes = {a: cells_of(coding) for a, coding in codings.items()} | ({} if rule is None else {ID_KEY: 1})
     sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if rule is not None and rule.limit is None else {}
     steps = {a: k for a, coding in codings.items() if (k := steps_of(coding))}
-    counts = MarginCounts(margins, sizes, gauge, steps, lost)
+    counts = MarginCounts(margins, sizes, gauge, steps, lost, choose)
     if rule is None:
         for cells, _, records, read in _checked(rows, codings, rule):
             counts.take(cells, records, read, drop=drop)
