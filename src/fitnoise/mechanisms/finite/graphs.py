@@ -180,8 +180,8 @@ def from_edges(n: int, edges: ArrayLike, results: Sequence[Hashable] | None = No
         results: The labels; None for 0 … n − 1.
 
     Raises:
-        WorkloadError: n is not a whole number from 1 to RESULTS_LIMIT. An edge is not a pair of two different whole
-            numbers from 0 to n − 1. The number of labels is not n, or two labels are equal.
+        WorkloadError: n is not a whole number from 1 to RESULTS_LIMIT. An edge is not a pair of two different
+            positions from 0 to n − 1. The number of labels is not n, or two labels are equal.
 
     **Guarantees**
         * The graph depends on the set of edges only, not on their order or direction.
