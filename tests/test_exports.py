@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import openpyxl
@@ -16,6 +17,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports import export, latex, manifests
+from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.interfaces.exports.manifests import CLAIMS, manifest_place
 from fitnoise.messages import english
 from fitnoise.reading import verification
@@ -96,9 +98,9 @@ def test_what_is_made_of_releases_is_exported(tmp_path, name):
     assert [x["plan"] for x in charged] == [r.plan.hash for r in tables.releases]
 
 
-@pytest.mark.parametrize("ending", ["a.xlsx", "a.tex"])
+@pytest.mark.parametrize("ending", FORMATS)
 def test_what_is_exported_is_the_same_whenever_it_is(tmp_path, ending):
-    places = [fn.export(small(), tmp_path / folder / ending) for folder in map(_folder_maker(tmp_path), "xy")]
+    places = [fn.export(small(), tmp_path / folder / f"a{ending}") for folder in map(_folder_maker(tmp_path), "xy")]
     assert places[0].read_bytes() == places[1].read_bytes()
 
 
@@ -194,7 +196,12 @@ def test_tables_are_exported_by_command(tmp_path, capsys):
 
 
 PLACES = {"workbook": "a.xlsx", "latex": "a.tex", "package": "a"}
+"""A name for each format: each format needs one."""
 OPTIONS = {"language": "de", "bands": RULE, "totals": True, "licence": "CC0-1.0"}
+
+
+def test_every_format_has_a_name_here():
+    assert [Path(name).suffix for name in PLACES.values()] == [*FORMATS, ""]
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import copy
 import inspect
 import itertools
 import json
+import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -338,6 +339,14 @@ def test_every_view_has_a_file_a_typed_argument_and_a_line_here():
     classes = {x for file in files for x in vars(file).values() if inspect.isclass(x) and issubclass(x, View)}
     assert {x for x in classes if not inspect.isabstract(x)} == {EachValue, *VIEWS.values()}
     assert len(files) == len({*Path(views.__file__).parent.glob("*.py")}) - 1 == len(VIEWS) + 2
+
+
+def test_every_view_is_in_the_zoo_and_in_the_plan_format():
+    """So the program that checks plans without fitnoise meets it, and the page states its rows."""
+    workloads = [create_workload() for create_workload in zoo.WORKLOADS.values()]
+    assert {*VIEWS.values()} <= {type(view) for w in workloads for table in w.tables for _, view in table.views}
+    page = (Path(__file__).parents[1] / "docs" / "plan_format.md").read_text("utf-8")
+    assert [key for key in VIEWS if not re.search(rf"^\| `{key}`", page, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("key", ARGUMENTS)

@@ -15,7 +15,7 @@ import fitnoise as fn
 import zoo
 from dense import merging, table_matrix
 from fitnoise.interfaces.cli import main
-from fitnoise.interfaces.exports.export import export
+from fitnoise.interfaces.exports.export import FORMATS, export
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.reports.releases import verification_report
 from fitnoise.kernel.domain import Binned, Ordered
@@ -256,9 +256,10 @@ def test_no_surface_says_that_all_records_are_counted(release_folder, capsys, mo
         outputs[name] = "".join(capsys.readouterr())
     outputs["release.json"] = (release_folder / "release" / "release.json").read_text(encoding="utf-8")
     release = fn.Release.read(release_folder / "release")
-    for name, path in {"workbook": "t.xlsx", "latex": "t.tex", "package": "package"}.items():
+    for name in (*FORMATS, "package"):
+        path = "package" if name == "package" else f"t{name}"
         export(release, release_folder / path)
-        if name == "workbook":
+        if name == ".xlsx":
             book = openpyxl.load_workbook(release_folder / path)
             cells = (cell.value for sheet in book for row in sheet for cell in row)
             outputs[name] = " ".join(str(x) for x in cells if x is not None)

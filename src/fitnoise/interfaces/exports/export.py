@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fitnoise.errors import ReleaseError
@@ -22,14 +23,19 @@ from fitnoise.interfaces.exports.manifests import IN_FOLDER, check_export, manif
 from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
 from fitnoise.kernel.arguments import checked
-from fitnoise.messages import translator
+from fitnoise.messages import Translator, translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
-from fitnoise.reading.layouts import Tabled, layout, publication_of
+from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import replace_file, write_texts
 from fitnoise.reading.verification import Verification
+
+FORMATS: Mapping[str, Callable[[Tabled, Iterable[TableLayout], Translator, Bands | None], bytes]] = MappingProxyType(
+    {".xlsx": workbook, ".tex": latex}
+)
+"""The writers of one file, by the ending of its name; a name without an ending is the folder of a data package."""
 
 MAX_EXPORTED_NUMBERS = 1_000_000
 """Numbers that are written for other programs at once."""
@@ -78,12 +84,13 @@ def export(
         * The export is written completely or not at all. A killed process may leave a file without its manifest.
     """
     target = Path(path)
-    if target.suffix not in (".xlsx", ".tex", ""):
+    if target.suffix not in (*FORMATS, ""):
+        endings = " or ".join(FORMATS)
         raise ReleaseError(
             "unknown-export-format",
             f"The tables are to be written as {target.name!r}.",
-            "They are written as .xlsx, as .tex, or as a data package, a folder without an ending.",
-            "Choose a name that ends in .xlsx or .tex, or a name without an ending.",
+            f"They are written as {endings}, or as a data package, a folder without an ending.",
+            f"Choose a name that ends in {endings}, or a name without an ending.",
             UNWRITTEN,
             place=target.name,
         )
@@ -162,7 +169,7 @@ def contents(
         yield from ((name, text.encode()) for name, text in package(what, names, bands, licence))
         return
     laid = (layout(what, name, totals=totals, bands=bands) for name in names)
-    yield path.name, (workbook if path.suffix == ".xlsx" else latex)(what, laid, translation, bands)
+    yield path.name, FORMATS[path.suffix](what, laid, translation, bands)
 
 
 def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:
