@@ -285,5 +285,7 @@ def test_input_is_checked(search, rng):
         search(n[:, :2], u, [1.0, 1.0], orders[:2], rng)
     with refused("workload.margin-shapes-differ"):
         search(n[:2], u, [1.0, 1.0], orders, rng)
-    with refused("workload.margin-weights-out-of-range"):
-        search(-n, u, [1.0, 1.0], orders, rng)
+    for factor in (-1.0, np.nan, np.inf):
+        for information, shares in ((factor * n, u), (n, factor * u)):
+            with refused("workload.margin-weights-out-of-range"):
+                search(information, shares, [1.0, 1.0], orders, rng)

@@ -473,12 +473,15 @@ def _checked(
             "Give arrays of these shapes.",
             "Nothing was computed.",
         )
-    if not np.isfinite(c).all() or not (c > 0).all() or n.data.min(initial=0.0) < 0 or u.data.min(initial=0.0) < 0:
+    # A comparison with NaN is False, so each condition states what a good number is.
+    entries = np.concatenate([n.data, u.data])
+    if not ((c > 0) & np.isfinite(c)).all() or not ((entries >= 0) & np.isfinite(entries)).all():
         raise WorkloadError(
             "margin-weights-out-of-range",
-            "A target is not positive and finite, or an entry of information or shares is below 0.",
+            "A target or weight is not positive and finite, or an entry of information or shares is negative or not "
+            "finite.",
             "",
-            "Give positive finite targets, and information and shares of at least 0.",
+            "Give positive finite targets, and finite information and shares of at least 0.",
             "Nothing was computed.",
         )
     needed = np.asarray(u.sum(axis=0)).ravel() > 0
@@ -519,8 +522,8 @@ def minimise_total(
         progress: The function called after every descent.
 
     Raises:
-        WorkloadError: Shapes do not fit, or numbers are not positive and finite. Or an entry of N or U is below 0, or
-        no candidate covers some sector that a table uses.
+        WorkloadError: Shapes do not fit, or an entry of w is not positive and finite. Or an entry of N or U is negative
+            or not finite, or no candidate covers some sector that a table uses.
 
     **Guarantees**
         * `value` is the value of `weights`, and these cover every sector that a table uses.
@@ -561,8 +564,8 @@ def minimise_worst(
         progress: The function called after every descent.
 
     Raises:
-        WorkloadError: Shapes do not fit, or numbers are not positive and finite. Or an entry of N or U is below 0, or
-        no candidate covers some sector that a table uses.
+        WorkloadError: Shapes do not fit, or a target is not positive and finite. Or an entry of N or U is negative or
+            not finite, or no candidate covers some sector that a table uses.
 
     **Guarantees**
         * The guarantees of :func:`minimise_total` hold.
