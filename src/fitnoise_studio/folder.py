@@ -154,7 +154,7 @@ class Folder:
         if name is None or name not in among:
             raise ReleaseError(
                 "choice-not-listed",
-                "The choice is not in the list, or not any more.",
+                "The chosen name is not in the list of the folder, or not any more.",
                 "",
                 "Reload the page, and choose from the list.",
                 "Nothing was opened.",
@@ -362,7 +362,7 @@ class Folder:
             self._draft.unlink(missing_ok=True)
 
     def drafted(self) -> bool:
-        """Return True if there is a draft in addition to the specification."""
+        """Return True if there is a draft, also if no specification exists yet."""
         return self._draft.exists()
 
     def is_spec_changed(self) -> bool:

@@ -797,7 +797,7 @@ def margins(document: Document, form: SubmittedForm) -> Document:
     with Refusals() as refusals:
         for i, table in enumerate(tables_of(out)):
             with refusals.for_field(f"number.{i}"):
-                _margin(table, i, form)
+                _write_target(table, i, form)
         for path in DEFAULTS:
             if path[0] == "accuracy":
                 with refusals.for_field(".".join(path)):
@@ -807,8 +807,14 @@ def margins(document: Document, form: SubmittedForm) -> Document:
     return out
 
 
-def _margin(table: Any, i: int, form: SubmittedForm) -> None:
-    """Write the target of a table from a form."""
+def _write_target(table: Any, i: int, form: SubmittedForm) -> None:
+    """Write the target of a table from a form; leave a table whose target is unchanged, a rule or several numbers.
+
+    i: The index of the table, from 0, which names its fields.
+
+    Raises:
+        SpecError: The kind of target is unknown, or its number cannot be read.
+    """
     kind, number = target_of(table)
     text, chosen = form.get(f"number.{i}"), form.get(f"kind.{i}", kind)
     unchanged = text is None or number is None or (text.strip(), chosen) == (number, kind)

@@ -153,7 +153,8 @@ class Worker:
 
         Raises:
             QuestionReplaced: A newer question came, or this one was stopped.
-            FitnoiseError: The question was refused, or the process ended over it twice.
+            FitnoiseError: The question was refused, or the studio is closing. Or two processes in a row ended, or were
+                stopped because they did not begin the question in time.
         """
         with self._heard:
             self._newest = n = self._newest + 1

@@ -197,7 +197,12 @@ class Dialect:
     # --- persons: whose records they are (`persons`) --------------------------------------------------------
 
     def person(self, kind: ColumnKind, column: str) -> str:
-        """Return SQL for an id, in the form in which texts are compared."""
+        """Return SQL for an id as a text, in the form in which texts are compared, without the blanks of a fixed width.
+
+        Args:
+            kind: The kind of the column.
+            column: SQL of the column of the id.
+        """
         text = self.digits.format(x=column) if kind is ColumnKind.INTEGER else column
         return self.text.format(c=f"RTRIM({text})" if kind is ColumnKind.FIXED else text)
 

@@ -98,9 +98,10 @@ class Columns:
 
     @final
     def refuse(self, domain: Domain, outside: Mapping[str, int], bound: RecordBound | None = None) -> None:
-        """Raise DataError if records are outside the domain, or have no id; the error states their numbers.
+        """Raise DataError if records outside are not left out, or have no id; the error states their numbers.
 
-        outside: The number of records outside, by attribute; `ID_KEY` stands for the id.
+        outside: By attribute, the number of records outside that are not left out; `ID_KEY` stands for the id.
+        bound: The bound on the counted records of a unit; without one, the records need no id.
         """
         bad = {a: n for a, n in outside.items() if n}
         missing = bad.pop(ID_KEY, 0)

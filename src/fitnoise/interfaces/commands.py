@@ -809,7 +809,7 @@ def schema_command(spec: Path | None, example: int | None, as_json: bool) -> Non
 
 
 def _write_plan(plan: Plan, output: Path | None) -> None:
-    """Write a plan, and print its place, if a place is given."""
+    """If a place is given, write a plan there and print the place."""
     if output is not None:
         replace_file(output, plan.to_json().encode())
         say(wrote(output))

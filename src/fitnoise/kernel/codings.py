@@ -656,9 +656,9 @@ def without_cell(coding: Coding) -> set[int]:
 
 
 def dropped(coding: Coding, *, drop: bool) -> set[int]:
-    """Return those of OUTSIDE, DROPPED and REFUSED that are left out.
+    """Return those of OUTSIDE, DROPPED and REFUSED that the coding uses and that are left out.
 
-    drop: True if the source drops values outside.
+    drop: True if the source leaves out records with values outside (`outside_domain = "drop"`).
     """
     return without_cell(coding) & ({OUTSIDE, DROPPED} if drop else {DROPPED})
 

@@ -798,21 +798,23 @@ class Amount(Attribute):
     low_c + j · step_c. A record costs most at one of the ends of its own class. The range of large firms does not raise
     the cost of small ones.
 
-    Numbers below `low` count as `low`, those above `high` as `high`, and all as the nearest step. This is a declared
-    coding of the data. Choose `high` from public facts, never from the data: a law, an older publication.
+    Numbers below `low` count as `low`, those above `high` as `high`, and all as the nearest step; half-way between two
+    steps, as the larger. This is a declared coding of the data. Choose `high` from public facts, never from the data: a
+    law, an older publication.
 
     Args:
         low: The least amount.
         high: The largest amount. With `ByAttribute("size", {"small": 1_000, "large": 1_000_000})` there is a range for
             each value of another attribute of the domain, also for its missing-value categories. `low` must then be
             equally many steps above zero in each class: it is 0, or has values by class too.
-        step: The step in which amounts are read. It must divide the range, into at most 2^30 steps. With several ranges
-            it is the step of the smallest; the others are read in as many steps.
+        step: The step in which amounts are read, by default 1. It must divide the range, into at most 2^30 steps. With
+            several ranges it is the step of the smallest; the others are read in as many steps.
         column: The column of the data to read, when it is not named as the attribute.
         valid: The least and the largest valid number. Numbers outside are not amounts and are outside the domain; by
             default all numbers are amounts. Otherwise a code such as 9999999 for "not stated" would count as `high`.
         ceilings: Further amounts up to which sums can be requested, increasing, between low and high. Each is a whole
-            number of steps above low; `high` is always a ceiling, and the only one with `None` or a range by class.
+            number of steps above low. `high` is always a ceiling, and without `ceilings` or with a range by class the
+            only one.
         missing: Missing-value categories, as for :class:`Categorical`; codes come before anything is cut.
         if_missing: See :class:`Categorical`.
         if_outside: See :class:`Categorical`.
@@ -824,8 +826,8 @@ class Amount(Attribute):
         DomainError: The ceilings do not increase between the ends, are not whole numbers of steps above low, or stand
             with ranges by class.
         DomainError: Two cells cannot be distinguished, or the column or a part of `missing` is invalid.
-        DomainError: Ranges by class differ in more than the size of a step, depend on two attributes, or are more than
-            100 different ones.
+        DomainError: Ranges by class have different numbers of steps, or of steps from zero to low. Or they depend on
+            two attributes, or are more than 100 different ones.
         DomainError: In a domain, a class has no range, or the attribute of the classes is missing.
     """
 
@@ -1209,7 +1211,8 @@ class Hierarchy(Attribute):
 
     Raises:
         DomainError: There are fewer than two levels, or two of one name.
-        DomainError: A row lacks a code, codes are of mixed kinds, or a leaf appears twice.
+        DomainError: A row does not have one code for each level, or a leaf appears twice. Or codes of one level are of
+            mixed kinds.
         DomainError: A place lies in two places above it.
         DomainError: Not exactly one of places, file and children is given.
         DomainError: A frame lacks the column of a level, a file cannot be read, or `column` is invalid.

@@ -5,18 +5,20 @@
 1. Recompute the price from the integers to be used.
 2. Check that the price fits the ledger.
 3. Count.
-4. Charge the ledger, durably.
-5. Draw noise.
-6. Keep the answers, and name their digest in the ledger.
-7. Return the answers.
+4. Make room on the disk for the answers.
+5. Charge the ledger, durably.
+6. Draw noise.
+7. Keep the answers, and name their digest in the ledger.
+8. Return the answers.
 
 It draws no noise before the charge. After the charge, the privacy is spent, even if a later step fails.
 
 **A charge that was not finished.** A process that is killed after its charge leaves an entry without answers. Another
-process may count and draw for that entry, at no further charge. The ledger takes one entry of answers for each charge,
-so at most one output is published. A draw fails independently of its values (:mod:`fitnoise.kernel.answer_files`). The
-data may have changed since. The published answers are then one output of the mechanism on the data of that draw. No one
-has seen another output. So for every pair of neighbours the law of the published answers is that of one measurement.
+process may count and draw for that entry, at no further charge: steps 2 and 5 are left out. The ledger takes one entry
+of answers for each charge, so at most one output is published. The drawn values do not decide whether a draw is kept
+(:mod:`fitnoise.kernel.answer_files`). The data may have changed since. The published answers are then one output of the
+mechanism on the data of that draw. No one has seen another output. So for every pair of neighbours the law of the
+published answers is that of one measurement.
 
 **Counts from elsewhere.** `sealed` counts, and returns a file for a publisher who measures on another machine.
 

@@ -37,11 +37,12 @@ class ListedTree:
 
     @classmethod
     def from_rows(cls, levels: Sequence[str], rows: Iterable[Sequence[Code]]) -> Self:
-        """Return the tree of some leaves in any order: on every level places are ordered by first appearance.
+        """Return the tree of some leaves in any order. Within the place above, places are ordered by first appearance.
 
         Raises:
             DomainError: There are fewer than two levels, or two of one name, or there are no rows.
-            DomainError: A row lacks a code, codes are of mixed kinds, or a leaf appears twice.
+            DomainError: A row does not have one code for each level, or a leaf appears twice. Or codes of one level are
+                of mixed kinds.
             DomainError: A place lies in two places above it.
         """
         names = level_names(levels)
@@ -290,7 +291,7 @@ def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
         raise DomainError(
             "place-row-invalid",
             f"The row of a place is {row!r}.",
-            f"A place needs one code for each of the levels {list(levels)}.",
+            f"The row of a place is a list of codes, one for each of the levels {list(levels)}, and no more.",
             "Correct this row.",
             "No hierarchy was made.",
             place="places",

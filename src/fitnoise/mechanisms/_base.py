@@ -118,7 +118,7 @@ class Estimation(Protocol):
         """Return the covariance of two combinations of sector estimates (`rebuilding.adjoint`)."""
 
     def apply_covariance(self, f: Mapping[SectorIndex, Floats]) -> Mapping[SectorIndex, Floats]:
-        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
+        """Return cov(θ) f, the covariances of the estimates with Σ ⟨f_S, θ_S⟩, for the sectors in f; f_S is centred."""
 
 
 class AxisEstimation(Estimation, Protocol):

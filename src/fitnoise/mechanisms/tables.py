@@ -131,7 +131,7 @@ class TablePart(PlanPart):
 
     @cached_property
     def errors(self) -> TableErrors:
-        """The errors of the published numbers."""
+        """The variances and covariances of the published numbers."""
         return self.mechanism.errors(self)
 
     @cached_property

@@ -174,8 +174,9 @@ def sweep(
 
     Raises:
         WorkloadError: There is no such table. Or the factors are missing, not numbers from 1e-9 to 1e9, or given twice.
-            Or the table is in a pattern of tables with a target by value.
-        SpecError: The publication has a budget, which fixes the price. Or it has pure privacy and `gap` is not None.
+            Or the table is in a pattern of tables with a target by value, and some factor is not 1.
+        SpecError: The publication has a budget, which fixes the price. Or it has pure privacy and `gap` is not None:
+            pure privacy needs gap=None.
         GapNotReached: A plan's certified gap is above the requested gap.
         PlanError: A target is out of reach of exact 64-bit noise.
 

@@ -205,7 +205,7 @@ class JointEstimation:
         return covariance(self.whiteners, f, h)
 
     def apply_covariance(self, f: Mapping[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
-        """Return cov(θ) f: the covariance of each sector's estimate with the combination f."""
+        """Return cov(θ) f, the covariances of the estimates with Σ ⟨f_S, θ_S⟩, for the sectors in f; f_S is centred."""
         return apply_covariance(self.whiteners, f)
 
 

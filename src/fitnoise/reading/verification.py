@@ -3,8 +3,8 @@
 Verification has limits. A plan file carries no signature, so another *valid* plan is accepted, too; compare its hash
 with the ledger. Anyone who can write all files of a release can write another release. The versions named in
 release.json are unchecked statements of the maker. So is the ledger entry named there, if no ledger is given.
-A ledger shows only that the answers are those that it names. No check shows that they were drawn honestly, or that no
-other ledger was kept.
+With a ledger, the charge is checked, and that the answers are those that the ledger names. No check shows that they
+were drawn honestly, or that no other ledger was kept.
 
 Trust: a mistake here can accept a release whose numbers or charge are false.
 """

@@ -42,7 +42,7 @@ class ValueList:
 
     @property
     def text(self) -> str:
-        """The list in English: "age 1–13, 15–85"."""
+        """The name and the values in English: "age 1–13, 15–85", with "and 5 more" at the end of a long list."""
         return f"{self.name} {', '.join(self.items)}"
 
 
@@ -75,7 +75,7 @@ def _runs(cells: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _run_text(attribute: Attribute, values: tuple[str | int, ...], start: int, last: int) -> str:
-    """Return the text of consecutive values."""
+    """Return the text of consecutive values from the cell `start` to the cell `last`; bins are joined into one."""
     if start == last:
         return str(values[start])
     if isinstance(attribute, Binned):

@@ -1066,9 +1066,9 @@ class Spec(SpecSection):
                 file, so that reading a plan opens no other file.
 
         Raises:
-            SpecError: Something cannot be meant as written. A mistake in an attribute hides those of tables,
-            questions and cell budgets. Otherwise the error lists all mistakes within single parts, with their places in
-            the document. Without such mistakes, it is the first in which parts do not fit together.
+            SpecError: Something cannot be meant as written. A mistake in an attribute hides those of tables, questions
+                and cell budgets. Otherwise the error lists all mistakes within single parts, with their places in the
+                document. Without such mistakes, it is the first in which parts do not fit together.
         """
         # After a mistake the defaults stand in, so that the later parts are checked as well.
         folder_path, p, d = None if folder is None else Path(folder), self.privacy, self.data
@@ -1175,7 +1175,7 @@ class Spec(SpecSection):
 
         Raises:
             SpecError, WorkloadError: A specification cannot state some part, such as an attribute, a view or a target
-            of another class.
+                of another class.
         """
         w, s, u, o = publication.workload, publication.source, publication.unit, publication.objective
         document: dict[str, Any] = {

@@ -763,7 +763,7 @@ class Publication:
         if self.must_be_free or Privacy.AUTO in {p.privacy for p in (self, *self.further_tables)}:
             raise SpecError(
                 "parts-free-or-auto",
-                "The publication has further tables, and has must_be_free or privacy = 'auto'.",
+                "A publication with further tables has must_be_free, or one of its parts has privacy = 'auto'.",
                 "Tables of several parts cannot be free, and each part states its own kind of privacy.",
                 "Remove must_be_free, and choose 'zcdp' or 'pure' for each part.",
                 "No plan was made.",

@@ -178,7 +178,7 @@ def _number(path: Path, whose: str, text: str, classes: Mapping[str, float] | No
                 "target-class-missing",
                 f"The file of targets {path.name!r} has {whose} in the class {text!r}, which has no number.",
                 f"The classes with a number are {sorted(classes)}.",
-                "Add the class to values, or correct the file.",
+                "Add the class to the key values, or correct the file.",
                 "Nothing was planned.",
                 place="values",
             )

@@ -1,4 +1,7 @@
-"""Certificates: a value that a plan reaches and a bound that no mechanism can beat, both recomputed from the problem.
+"""Certificates: a bound that no mechanism can beat, recomputed from the problem, and the value that a plan reaches.
+
+The value of a plan for tables is computed from its integers, outside this module. That of a Ky Fan design is computed
+here.
 
 **Statement.** By strong duality, for any p on the cells and any weights w ≥ 0 of the numbers' variances, a norm
 
@@ -15,7 +18,7 @@ of a total and of its trade against Δ². A unit has g records.
 | Σ ω var ≤ Σ ω c (total error) | w = ω / Σ ω c | Δ² ≥ g² ν² |
 | Δ² + λ Σ ω var, every var_j ≤ c_j (hybrid) | w = q/c + λω, q ≥ 0 | Δ² + λ Σ ω var ≥ 2 g ν − Σq |
 
-Here Σp = 1, and Δ² = g² max_o prof_o / r_o for units of g records.
+Here Σp = 1, after division by the sum, and Δ² = g² max_o prof_o / r_o for units of g records.
 
 **Replace-one neighbours.** p weighs pairs of records instead, and in every sector diag(p) becomes
 
@@ -24,9 +27,17 @@ Here Σp = 1, and Δ² = g² max_o prof_o / r_o for units of g records.
 over pairs with structured cells o, o' that agree on the exchangeable attributes T. The factor is χ_S = Π_{a∈S} (1 if a
 ∈ T else −1/(n_a − 1)). The sum is the mean of (e_i − e_j)(e_i − e_j)ᵀ over all pairs of that kind.
 
+**Sets of records.** If the records of a unit lie in different cells, p weighs sets τ of records (:class:`RecordSets`).
+In every sector diag(p) becomes
+
+    Σ_τ p_τ Σ_{i,j∈τ} E χ_S(i, j) e_i e_jᵀ.
+
+The mean E is over the values of the two records in exchangeable attributes. If records differ only in these, the mean
+cost of a set multiplies diag(p) instead (:class:`DistinctRecords`).
+
 **Rounded bases.** A rank-deficient matrix of real numbers is answered over a basis of integers, as queries R + E close
 to R. :func:`lower_bound` subtracts the largest contribution of E from the norm of R + E. The bound is then one for the
-requested queries:
+requested queries. With D the matrix that stands for diag(p/r) above, for each table
 
     ‖diag(w)^½ E D^½‖_* ≤ (rank · Σ_j w_j max_o E_jo² · tr D)^½.
 
@@ -40,7 +51,7 @@ h_k is a norm of A diag(q)^½, so the contribution of E is subtracted there too:
 E_je²)^½.
 
 **Trust.** The bound holds for any weights: a solver can make it weak, never wrong. The module shares with the solvers
-only the sectors, the rules of operators and the meaning of a pair.
+only the sectors, the rules of operators, and the meaning of a pair and of a set of records.
 """
 
 from __future__ import annotations
@@ -792,7 +803,7 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
 
     Raises:
         PlanError: The queries, the factor or k are unusable, or the factor is singular. Or columns of A lie outside the
-        span of F, where the noise would not hide them.
+            span of F, where the noise would not hide them.
 
     **Guarantees**
         * The result is at least the least ‖Σ‖_(k) at sensitivity 1, for any factor.

@@ -254,7 +254,7 @@ class _AscentSearch:
         return float(total.max())
 
     def form(self) -> RealJointStrategy:
-        """Return the current form."""
+        """Return a copy of the current strategy."""
         return RealJointStrategy([w.copy() for w in self.w], self.bases, dict(self.precisions), self.value())
 
     def ascend(self) -> None:

@@ -455,7 +455,7 @@ class _RowSpaceQueries(_KyFanProblem):
 
 
 class _SearchDone(Exception):
-    """The signal that the search is over."""
+    """The signal that the search is over, with the reason as a status."""
 
     def __init__(self, ending: KyFanStatus) -> None:
         super().__init__(ending)
@@ -695,8 +695,8 @@ def ky_fan_design(
 
     Raises:
         WorkloadError: k is not a whole number of at least 1, or the limits are not positive. Or the queries are not a
-        matrix of finite numbers, all 0, or too large or small for floating point. Or rounding hides their rank or the
-        direction of a column.
+            matrix of finite numbers, all 0, or too large or small for floating point. Or rounding hides their rank or
+            the direction of a column.
         PlanError: The queries cannot be evaluated in floating point.
 
     **Guarantees**

@@ -136,7 +136,7 @@ class Queries:
 
         Raises:
             WorkloadError: There is no table, or tables have different numbers of cells. Or the numbers are not
-            positive, finite and one for each query. Or :class:`Dense` refuses a matrix.
+                positive, finite and one for each query. Or :class:`Dense` refuses a matrix.
         """
         operators = [r if isinstance(r, Operator) else op.from_matrix(np.asarray(r)) for r, _ in tables]
         if len({r.shape[1] for r in operators}) != 1:
@@ -973,7 +973,7 @@ def minimise_total(
 
     Raises:
         WorkloadError: No start, sum or iteration is allowed, all queries are 0, or an operator lacks a rule that the
-        search needs.
+            search needs.
 
     **Guarantees**
         * The result is never worse than the cells on their own.
@@ -1014,7 +1014,7 @@ def minimise_worst(
 
     Raises:
         WorkloadError: No start, sum or iteration is allowed, all queries are 0, or an operator lacks a rule that the
-        search needs.
+            search needs.
 
     **Guarantees**
         * The result is never worse than the cells on their own.

@@ -622,7 +622,11 @@ class Linearisation:
         return problem.gather(cells, numbers)
 
     def diagonal(self) -> Floats:
-        """Return the diagonal of −2 ∇²ν, or numbers near it, for preconditioning. Every entry is a positive number."""
+        """Return the diagonal of −2 ∇²ν over (p, q), or numbers near it, for preconditioning.
+
+        For pairs and by structure they are upper bounds (`_Curved.add_diagonal`). For a weight that several unknowns
+        share, mixed second derivatives of these are left out. An entry is at least 10⁻¹² of the largest.
+        """
         problem = self.problem
         cells, numbers = np.zeros(problem.columns), np.zeros(problem.numbers)
         for c in self.curved:

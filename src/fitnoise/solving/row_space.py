@@ -58,7 +58,7 @@ def row_space(decomposition: Decomposition) -> RowSpace:
 
     Raises:
         WorkloadError: The workload has an exchangeable attribute or more than CELLS_LIMIT cells. Or the queries are
-        dependent in floating point.
+            dependent in floating point.
 
     **Guarantees**
         * ‖R x‖² = Σ_j w_j (W x)_j² holds up to rounding.

@@ -307,8 +307,8 @@ def decompose(
 
     Raises:
         WorkloadError: The structured attributes have too many joint cells for dense arrays or for the memory. Or the
-        tables have too many margins, or the amounts too many steps. Or the bases are too few or too many. Or the
-        queries are not combinations of the bases, or nearly dependent.
+            tables have too many margins, or the amounts too many steps. Or the bases are too few or too many. Or the
+            queries are not combinations of the bases, or nearly dependent.
 
     **Guarantees**
         * The identity R_A = L_{A,S} B_S holds for every table and every sector it reaches, to 1e-7 of each row's
@@ -893,7 +893,7 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
 
     Raises:
         WorkloadError: The basis does not have one column for each cell. Or a row differs from the combination found by
-        more than 1e-7 of its largest entry.
+            more than 1e-7 of its largest entry.
     """
     if basis.ndim != 2 or basis.shape[1] != rows.shape[1]:
         raise WorkloadError(

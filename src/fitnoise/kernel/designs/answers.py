@@ -59,14 +59,19 @@ class AnswerDesign(Design):
     mechanism: Mechanism
 
     def without_cache(self, adjacency: Adjacency) -> AnswerDesign:
-        """Return these integers on the question's own graph, proven again.
+        """Return the design without cached results, with its mechanism on the graph that follows from the question.
+
+        The mechanism is made again, so its constructor proves its privacy on this graph.
+
+        Args:
+            adjacency: The neighbour relation, from which the graph and its ε follow.
 
         Raises:
-            PlanError: The integers were made for another ε than the question's, or are not private on its graph.
+            PlanError: The mechanism was made for another ε than the question's, or is not private on its graph.
+            WorkloadError: The question does not fit the domain (:meth:`FiniteQuery.graph`).
         """
         if self.mechanism.epsilon != self.query.record_epsilon(adjacency):
             raise foreign_mechanism()
-        # The mechanism is made again, so its constructor proves its privacy on this graph.
         return replace(self, mechanism=self.mechanism.on_graph(self.query.graph(self.domain, adjacency)))
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:

@@ -87,7 +87,7 @@ class ClampedMechanism:
             raise PlanError(
                 "alpha-above-epsilon",
                 "The factor 1/α of the mechanism is not proven to be at most e^ε.",
-                "",
+                "Neighbouring results may differ by a factor of e^ε.",
                 "Choose a larger α, or make the plan again.",
                 "No mechanism was made.",
             )

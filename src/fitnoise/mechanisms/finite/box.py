@@ -57,7 +57,7 @@ _ROUNDS = 4
 _RESERVE = Fraction(1, 2**46)
 
 _RESERVE_SLOW = Fraction(1, 2**55)
-"""Parts of ε reserved for the bounds of rows: the first, and the second over the smaller of ε and 1."""
+"""The amounts of ε reserved for the bounds of rows: the first, and the second divided by the smaller of ε and 1."""
 
 
 @final
@@ -398,7 +398,8 @@ class StaircaseAccuracy:
 def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> ImplicitMechanism:
     """Return the mechanism of tight constraints on a box of up to RESULTS_LIMIT results, without a table.
 
-    It is constructed for an ε′ below ε by about 10⁻¹⁴, for which existence is decided; privacy is proven for ε.
+    It is constructed for an ε′ below ε, for which existence is decided; privacy is proven for ε. The difference is
+    about 10⁻¹⁴ from ε = 0.1 on, and 3·10⁻¹¹ at the least ε.
 
     Args:
         graph: The graph of a sum, of independent counts, or of another box.
@@ -408,8 +409,9 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
         The mechanism; draw with `fitnoise.kernel.noise.by_distance`.
 
     Raises:
-        PlanError: The results are not a box, or too many, or results times steps exceed BAND_LIMIT on a single axis.
-            The mechanism does not exist at this ε, or no proof decides its existence. A weight is too close to 0.
+        PlanError: The results are not a box, or too many. Or results times steps exceed BAND_LIMIT on a single axis on
+            which one step does not reach all results.
+            The mechanism does not exist at ε′, or no proof decides its existence. A weight is too close to 0.
             Privacy is not proven, or a draw would take too many attempts.
         WorkloadError: ε is out of range.
 

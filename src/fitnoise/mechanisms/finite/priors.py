@@ -327,7 +327,7 @@ def hit_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> 
 
 
 def _program(matrix: Floats, mass: Floats) -> tuple[Floats, Floats]:
-    """Return the d of max mass·d over matrix d ≤ 1, d ≥ 0, and the multipliers."""
+    """Return the d of max mass·d over matrix d ≤ 1, d ≥ 0, and the multipliers ≥ 0 of the rows of the matrix."""
     solution = minimise(-mass, below=(matrix, np.ones(len(mass))))
     return solution.x, solution.below
 

@@ -127,5 +127,5 @@ class SectorEstimation:
     def apply_covariance(
         self, f: Mapping[tuple[int, int], NDArray[np.float64]]
     ) -> dict[tuple[int, int], NDArray[np.float64]]:
-        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
+        """Return cov(θ) f, the covariances of the estimates with Σ ⟨f_S, θ_S⟩, for the sectors in f; f_S is centred."""
         return apply_covariance(self.whiteners, f)

@@ -269,7 +269,7 @@ class TreeEstimation(abc.ABC):
         return total
 
     def apply_covariance(self, f: Mapping[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
-        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
+        """Return cov(θ) f, the covariances of the estimates with Σ ⟨f_S, θ_S⟩, for the sectors in f; f_S is centred."""
         out = {}
         for outer_set, combination in self._by_margin(f).items():
             margin = self.margins[outer_set]

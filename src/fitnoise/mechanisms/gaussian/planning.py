@@ -729,10 +729,10 @@ class ProductPlanner(SectorPlanner):
 class RealStrategy:
     """The result of the solver.
 
-    factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group.
-    evidence: The dual weights.
-    gap: The gap of the solver.
-    status: The sentences on the end of the search.
+    factors: For each group, F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k).
+    evidence: The dual weights, which prove the bound.
+    gap: The relative gap of the search, before it is refined and rounded to integers.
+    status: Messages on the end of the search.
     """
 
     factors: list[Floats]

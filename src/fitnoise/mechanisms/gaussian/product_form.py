@@ -296,7 +296,7 @@ class ProductEstimation:
         return total
 
     def apply_covariance(self, f: Mapping[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
-        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
+        """Return cov(θ) f, the covariances of the estimates with Σ ⟨f_S, θ_S⟩, for the sectors in f; f_S is centred."""
         out = {}
         for sector, tensor in f.items():
             attributes, x = self.strategy.groups[sector[0]].attributes[sector[1]].tolist(), tensor[..., 0]

@@ -160,7 +160,7 @@ class PureEstimation:
         return covariance(self.whiteners, f, h)
 
     def apply_covariance(self, f: Mapping[tuple[int, int], Floats]) -> dict[tuple[int, int], Floats]:
-        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
+        """Return cov(θ) f, the covariances of the estimates with Σ ⟨f_S, θ_S⟩, for the sectors in f; f_S is centred."""
         return apply_covariance(self.whiteners, f)
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
@@ -265,11 +265,14 @@ def _solved(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list
 
 
 def _solved_by_pinv(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
-    """Return G_b = B M⁺A_bᵀ/n_{b∖S} and B M⁺Bᵀ for queries that span fewer dimensions than cells.
+    """Return G_b = B M⁺A_bᵀ/n_{b∖S} and B M⁺Bᵀ, where the measured queries span fewer dimensions than there are cells.
 
-    Singular values of the queries give M⁺. Return None if the basis is not in their span: then no estimate exists.
+    M = Σ_b A_bᵀA_b/n_{b∖S}. Singular values of the scaled queries A_b/√n_{b∖S} give M⁺. Return None if the basis is
+    not in the span of the queries: then no estimate exists.
 
-    shares: n_{b∖S} of each margin b.
+    cells: The measured queries A_b of each margin b that contains the sector S, over merged cells.
+    basis: B, the rows to be estimated.
+    shares: n_{b∖S} of each margin b, the number of joint values of its attributes that S lacks.
     """
     # M = Σ A_bᵀA_b/n is the square of these scaled rows; their singular values lose fewer digits than M.
     roots = np.sqrt(np.array(shares, dtype=np.float64))

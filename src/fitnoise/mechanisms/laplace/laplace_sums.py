@@ -311,7 +311,7 @@ def _rowwise(numbers: npt.ArrayLike, rows: int, name: str) -> Floats:
             "argument-not-by-row",
             f"The argument {name} has the shape {values.shape}.",
             "",
-            f"Give one number, or one for each of the {rows} rows.",
+            f"Give one number, or one for each of the {rows} rows of coefficients.",
             "Nothing was computed.",
         )
     return np.broadcast_to(values, (rows,))

@@ -677,7 +677,11 @@ def _check_cap(part: TablePart) -> None:
 def _round_queries(
     weights: Weights, unit: PrivacyUnit, structure: CellStructure, bits: int
 ) -> Iterator[tuple[MeasuredMargin, ...]]:
-    """Yield integers for real queries, with raised columns; for replace-one also without, which may cost less."""
+    """Yield integers for real queries, or nothing if all of them round to 0.
+
+    The first have columns raised to the largest column sum where this costs nothing (`filled`). For replace-one,
+    integers without raised columns follow, which may cost less.
+    """
     stepped = structure if structure.steps else None
     margins = integer_margins(weights, bits, stepped)
     # All queries round to 0 if the ranges of amounts have more steps than there are bits.
