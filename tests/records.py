@@ -7,6 +7,7 @@ import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -31,7 +32,11 @@ QUOTED = "ü'\";--\n,|"
 TEXT = "str" if pd.__version__ >= "3" else "string[python]"  # what pandas makes of text on its own
 
 DECIMAL = "decimal"
-KINDS = {"string": str, "bool": bool, "double": float, "float": float, DECIMAL: Decimal}
+STAMP = "timestamp[ns]"
+DAY = "date32"
+KINDS = {
+    "string": str, "bool": bool, "double": float, "float": float, DECIMAL: Decimal, STAMP: pd.Timestamp, DAY: date,
+}  # fmt: skip
 """Python's type for the values of a type of columns; other types have whole numbers."""
 
 
@@ -380,7 +385,7 @@ def pandas(dtypes=None, holds=typed):
 
 def nullable(kind):
     """The dtypes of pandas that know missing values."""
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind) or pa.types.is_temporal(kind):
         return None
     names = {pa.string(): "string", pa.bool_(): "boolean", pa.float64(): "Float64", pa.float32(): "Float32"}
     return names.get(kind) or str(kind).replace("i", "I", 1).replace("uI", "UI")

@@ -37,14 +37,13 @@ class ListReader:
             self.closed = True
 
 
-def batch(records, *, persons=False, meets=False):
-    """One batch of records (cell of a, cell of b, id, True if it meets the conditions)."""
+def batch(records, *, persons=False):
+    """One batch of records (cell of a, cell of b, id)."""
     columns = np.array([r[:2] for r in records], dtype=np.int32).reshape(-1, 2).T
     return Batch(
         dict(zip(CODINGS, columns, strict=True)),
         len(records),
         [r[2] for r in records] if persons else None,
-        np.array([r[3] for r in records], dtype=bool) if meets else None,
     )
 
 
@@ -71,20 +70,19 @@ records = st.lists(
         st.sampled_from(
             [b"p", b"q", "\u00e1".encode(), "a\u0301".encode(), b"", b"1", b"1.0", b"x" * 1024, b"x" * 1025]
         ),
-        st.booleans(),
     ),
     max_size=12,
 )
 
 
-@given(records, records, st.booleans(), st.booleans())
-def test_rows_count_by_the_definition(first_records, second_records, drop, meets):
+@given(records, records, st.booleans())
+def test_rows_count_by_the_definition(first_records, second_records, drop):
     lost = Lost()
-    counts, outside = count([batch(r, meets=meets) for r in (first_records, second_records)], drop=drop, lost=lost)
-    matching = [r for r in first_records + second_records if r[3] or not meets]
-    removed = [r for r in matching if {DROPPED, *([OUTSIDE] if drop else [])} & {*r[:2]}]
-    remaining = [r for r in matching if r not in removed]
-    assert (lost.records, lost.dropped) == (len(matching), len(removed))
+    counts, outside = count([batch(r) for r in (first_records, second_records)], drop=drop, lost=lost)
+    read_records = first_records + second_records
+    removed = [r for r in read_records if {DROPPED, *([OUTSIDE] if drop else [])} & {*r[:2]}]
+    remaining = [r for r in read_records if r not in removed]
+    assert (lost.records, lost.dropped) == (len(read_records), len(removed))
     assert outside == {"a": sum(r[0] < 0 for r in remaining), "b": sum(r[1] < 0 for r in remaining)}
     if not any(outside.values()):
         for m in MARGINS:
@@ -92,27 +90,23 @@ def test_rows_count_by_the_definition(first_records, second_records, drop, meets
 
 
 @pytest.mark.parametrize("limit", [1, 2, None])
-@given(first_records=records, second_records=records, drop=st.booleans(), meets=st.booleans())
-def test_persons_count_by_the_rule(limit, first_records, second_records, drop, meets):
+@given(first_records=records, second_records=records, drop=st.booleans())
+def test_persons_count_by_the_rule(limit, first_records, second_records, drop):
     rule, lost = PersonRule(["a", "b"], limit), Lost()
-    batches = [batch(r, persons=True, meets=meets) for r in (first_records, second_records)]
+    batches = [batch(r, persons=True) for r in (first_records, second_records)]
     counts, outside = count(batches, rule, drop=drop, lost=lost, margins=[*MARGINS, (ID_KEY,)])
-    matching = [
-        (*r[:2], r[2], 0 if 0 < len(r[2]) <= 1024 else OUTSIDE)
-        for r in first_records + second_records
-        if r[3] or not meets
-    ]
+    read_records = [(*r[:2], r[2], 0 if 0 < len(r[2]) <= 1024 else OUTSIDE) for r in first_records + second_records]
     persons = PersonSelector(limit, "ab", NO_PATTERN)
-    for a, b, name, id_cell in matching:
+    for a, b, name, id_cell in read_records:
         if min(a, b, id_cell) >= 0:
             persons.add([name], [(a, b)])
     counted = [x for part in persons.iter_counted() for x in part]
     for m in MARGINS:
         np.testing.assert_array_equal(counts[m], table(m, counted))
     np.testing.assert_array_equal(counts[ID_KEY,], [sum(n for _, n in counted)])
-    removed = [r for r in matching if {DROPPED, *([OUTSIDE] if drop else [])} & {r[0], r[1], r[3]}]
-    remaining = [r for r in matching if r not in removed]
-    assert (lost.records, lost.dropped) == (len(matching), len(removed))
+    removed = [r for r in read_records if {DROPPED, *([OUTSIDE] if drop else [])} & {r[0], r[1], r[3]}]
+    remaining = [r for r in read_records if r not in removed]
+    assert (lost.records, lost.dropped) == (len(read_records), len(removed))
     assert outside == {name: sum(r[i] < 0 for r in remaining) for name, i in (("a", 0), ("b", 1), (ID_KEY, 3))}
     if limit is not None:
         assert persons_left_out(ListReader(batches), CODINGS, rule) == persons.left_out()
@@ -151,10 +145,6 @@ WRONG = {
     "a coding that drops nothing drops": Batch({"a": COLUMN, "b": np.array([0, DROPPED])}, 2),
     "a coding with its own actions leaves them to the source": Batch({"a": np.array([0, OUTSIDE]), "b": COLUMN}, 2),
     "a coding that refuses nothing refuses": Batch({"a": COLUMN, "b": np.array([0, REFUSED])}, 2),
-    "conditions are of other records": Batch({"a": COLUMN, "b": COLUMN}, 2, meets=np.array([True])),
-    "conditions have two axes": Batch({"a": COLUMN, "b": COLUMN}, 2, meets=np.array([[True], [True]])),
-    "conditions are numbers": Batch({"a": COLUMN, "b": COLUMN}, 2, meets=np.array([np.nan, -1])),
-    "conditions are texts": Batch({"a": COLUMN, "b": COLUMN}, 2, meets=np.array(["", "False"])),
 }
 
 
@@ -164,7 +154,7 @@ def test_rows_that_are_no_records_are_refused(name, rule):
     wrong = WRONG[name]
     ids = None if rule is None else [b"p"] * wrong.records
     with refused("data.rows-not-records"):
-        count([Batch(wrong.cells, wrong.records, ids, wrong.meets)], rule)
+        count([Batch(wrong.cells, wrong.records, ids)], rule)
 
 
 WRONG_IDS = {
@@ -188,6 +178,6 @@ def test_rows_without_an_id_for_each_record_are_refused(name):
 
 
 def test_no_records_count_as_none():
-    counts, outside = count([batch([], persons=True, meets=True)], PersonRule(["a", "b"], 1))
+    counts, outside = count([batch([], persons=True)], PersonRule(["a", "b"], 1))
     assert all(not x.any() for x in counts.values())
     assert not any(outside.values())

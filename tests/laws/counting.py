@@ -84,8 +84,12 @@ def check_attribute(sample):
 
 def in_cells(records):
     """The cell of every record by attribute, below 0 where it has none, in plain Python."""
-    codings = {a: records.domain[a].coding for a in records.values}
-    return {a: np.array([cell_of(codings[a], v) for v in records.values[a]], dtype=int) for a in codings}
+    attributes = {a: records.domain[a] for a in records.values}
+    read = {a: (lambda v: v) if x.derived is None else x.derived.number for a, x in attributes.items()}
+    return {
+        a: np.array([cell_of(x.coding, read[a](v)) for v in records.values[a]], dtype=int)
+        for a, x in attributes.items()
+    }
 
 
 def counted(domain, cells, margins):
@@ -94,9 +98,9 @@ def counted(domain, cells, margins):
     inside = np.all([cells[a] >= 0 for a in used], axis=0) if used else np.ones(len(next(iter(cells.values()))), bool)
     out = {}
     for m in margins:
-        out[m] = np.zeros(tuple(domain[a].size for a in m), dtype=np.int64)
+        out[m] = np.zeros(tuple(domain[a].coding.size for a in m), dtype=np.int64)
         np.add.at(out[m], tuple(cells[a][inside] for a in m), 1 if m else inside.sum())
-    return out
+    return in_moments(out, domain.steps, {a: range(sum(pieces) + 1) for a, pieces in domain.steps.items()})
 
 
 def same_counts(got, expected):

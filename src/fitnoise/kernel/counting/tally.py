@@ -1,11 +1,11 @@
-"""The counter of coded rows: conditions, persons, dropped records and margins. Part of the trust kernel.
+"""The counter of coded rows: persons, dropped records and margins. Part of the trust kernel.
 
 **Purpose.** A reader opens data, reads records and codes them. It hands the coded rows over, and counts nothing: it
 drops no record, chooses no record of a person, and knows no plan. :func:`tally` counts the rows of every such reader.
 
-**Statement.** A record that does not meet the conditions has no effect. Of the others, DROPPED records are left out,
-and with `drop` also OUTSIDE ones; `lost` receives their numbers. All others without a cell are reported by attribute,
-for the caller to refuse. With a bound, `persons` chooses among the records that have a cell in every attribute and an
+**Statement.** The rows are the records that meet the conditions. Of these, DROPPED records are left out, and with
+`drop` also OUTSIDE ones; `lost` receives their numbers. All others without a cell are reported by attribute, for the
+caller to refuse. With a bound, `persons` chooses among the records that have a cell in every attribute and an
 id.
 
 **Trust.** The counts are right if the reader keeps R1 to R3 (:class:`Rows`). The module refuses rows that no reader
@@ -39,14 +39,12 @@ class Batch:
         amount the step j, or K + 1 and so on for missing-value categories; steps from zero (`uncut`) if it is merged.
     records: The number of records.
     persons: With a bound, the id of each record, in UTF-8; empty bytes for a record without one.
-    meets: True for each record that meets all conditions, shape (records,); `None` if all of them do.
     read: The fraction of all records that has been read so far.
     """
 
     cells: Mapping[str, NDArray[Any]]
     records: int
     persons: Sequence[bytes] | None = None
-    meets: NDArray[np.bool_] | None = None
     read: float = 0.0
 
 
@@ -169,7 +167,7 @@ def _hold(
 def _checked(
     rows: Rows, codings: Mapping[str, Coding], rule: PersonRule | None
 ) -> Iterator[tuple[dict[str, NDArray[Any]], Sequence[bytes], int, float]]:
-    """Yield the cells of the records that meet the conditions, their ids, their number, and the fraction read so far.
+    """Yield the cells of records, their ids, their number, and the fraction read so far.
 
     With a rule, `ID_KEY` is among the cells: 0 for an id, OUTSIDE for none.
     """
@@ -185,22 +183,15 @@ def _checked(
                     "Copy the data into a Parquet file, and count that file.",
                     "Nothing was measured and nothing was charged.",
                 )
-            cells, records, ids = {**batch.cells}, batch.records, () if batch.persons is None else batch.persons
+            cells, ids = {**batch.cells}, () if batch.persons is None else batch.persons
             if rule is not None:
                 cells[ID_KEY] = np.array([0 if 0 < len(x) <= MAX_ID_BYTES else OUTSIDE for x in ids], dtype=np.int64)
-            if batch.meets is not None:
-                chosen = np.flatnonzero(batch.meets)
-                cells, records = {a: c[chosen] for a, c in cells.items()}, len(chosen)
-                ids = [ids[int(i)] for i in chosen] if rule is not None else ids
-            yield cells, ids, records, batch.read
+            yield cells, ids, batch.records, batch.read
 
 
 def _is_coded(batch: Batch, codings: Mapping[str, Coding]) -> bool:
-    """Return True if a batch has a column of each attribute with cells of its coding, and conditions of each record."""
-    shape, meets = (batch.records,), batch.meets
-    # Numbers other than True and False could count as met.
-    if meets is not None and not (type(meets) is np.ndarray and meets.shape == shape and meets.dtype == bool):
-        return False
+    """Return True if a batch has a column of each attribute with cells of its coding."""
+    shape = (batch.records,)
     return batch.cells.keys() == codings.keys() and all(
         type(c) is np.ndarray and c.shape == shape and c.dtype.kind in "iu" and _are_cells(c, codings[a])
         for a, c in batch.cells.items()
