@@ -13,6 +13,8 @@ import pytest
 from conftest import KERNEL
 from rooms import FITNOISE, PACKAGES, imported_module, module_name, product_files
 
+ROOT = Path(__file__).parents[1]
+
 MEASURING = {"engines", "kernel.counting", "kernel.noise", "kernel.measure", "kernel.series"}
 """Modules that see records, or draw noise."""
 
@@ -195,6 +197,26 @@ def broken(name, used):
 
 def test_every_room_is_in_the_table():
     assert {name.split(".")[0] for name in FILES} == set(PACKAGES)
+
+
+def paths_in_tree():
+    """Return the paths in the tree of CONTRIBUTING.md, from top to bottom."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("```text\n")[2].partition("```")[0]
+    above, paths = [], []
+    for line in text.splitlines():
+        above[(len(line) - len(line.lstrip())) // 4 :] = [line.split()[0]]
+        paths.append("".join(above))
+    return paths
+
+
+def test_the_tree_in_contributing_has_every_folder_in_the_order_of_imports():
+    tree = paths_in_tree()
+    folders = {f"{path.parent.relative_to(ROOT).as_posix()}/" for path in FITNOISE.rglob("*.py")}
+    modules = {path.relative_to(ROOT).as_posix() for path in FITNOISE.glob("[a-z]*.py")}
+    assert sorted(x for x in tree if x.startswith("src/fitnoise/")) == sorted(folders | modules)
+    assert [x for x in tree if not (ROOT / x).exists()] == []
+    packages = [re.fullmatch(r"src/fitnoise/(\w+)(\.py|/)", x) for x in tree]
+    assert [x[1] for x in packages if x] == [x for x in PACKAGES if x not in ("studio", "laboratory")]
 
 
 @pytest.mark.parametrize("name", FILES)
