@@ -197,6 +197,7 @@ def summarised_parts(plan: Plan) -> Iterator[tuple[TableSummary, Table | Family]
 
 def _template(part: Table | Family) -> Table:
     """Return a table, or the template of the tables of a family."""
+    # the tables of a family differ only in their attributes, so the template has the views that they share
     return part if isinstance(part, Table) else part.template
 
 
@@ -236,6 +237,7 @@ def counted_as(table: Table, domain: Domain) -> tuple[dict[str, tuple[Message, .
         table: The table, of counts or of sums or of means.
         domain: The domain of the table.
     """
+    # only amounts that are added up or averaged are read as numbers; all other attributes are shown as labels
     names = table.summed or (() if table.averaged is None else table.averaged[:1])
     ceilings = any(isinstance(view, Sum) and view.ceiling is not None for _, view in table.views)
     coded = {a: messages for a, messages in table.coded(domain).items() if a in names}
@@ -367,6 +369,7 @@ def bound_on_records(unit: PrivacyUnit, left_out: Message) -> tuple[Message, ...
 
 def _records_of_unit(unit: PrivacyUnit) -> Message:
     """Return the largest number of counted records of a unit."""
+    # one record has a text of its own, since languages form singular and plural differently
     values = (Value("unit", unit.name), Value("records", unit.max_records, ValueKind.COUNT))
     return Message("report.records.at_most_one" if unit.max_records == 1 else "report.records.at_most", values)
 
@@ -397,13 +400,13 @@ def between_draws(unit: PrivacyUnit) -> Message:
 
     Each period is drawn from frozen counts of earlier periods (:mod:`fitnoise.kernel.series`). All draws together cost
     as much as one release of the records that were counted in them. A record that moves to another period between two
-    draws is counted twice. A record that moves to another cell of an attribute breaks the pattern of its unit. Both
-    hazards exist for every unit, also for a single record. With an id each period enforces the bound on its own
-    records, and earlier periods do not change that. An id must then stand for one unit in all periods.
+    draws is counted twice. A record that moves to another cell of an attribute breaks the pattern of its unit.
 
     **Guarantees**
         * The message states that the assumption is not checked.
     """
+    # Both hazards exist for every unit, also for a single record. With an id each period enforces the bound on its own
+    # records, and earlier periods do not change that; what remains assumed is that an id stands for one unit throughout.
     return Message("report.records.draws_by_cell" if unit.id is None else "report.records.draws_by_id")
 
 

@@ -900,6 +900,7 @@ def _fieller(
     Two masks follow: True where the accepted ratios are between the ends, and True where A > 0.
     """
     (a, b), v = values, law.covariances
+    # Fieller: |a − r b| ≤ z σ(a − r b), squared and sorted by powers of r, is A r² − 2 B r + C ≤ 0
     square = b * b - z * z * v[:, 1, 1]
     cross = a * b - z * z * v[:, 0, 1]
     rest = a * a - z * z * v[:, 0, 0]
@@ -923,11 +924,11 @@ def _bisected(
     """Return the result of `inverted` for any noise whose half-widths are a norm, up to `law.slack`.
 
     The search is over the angle whose tangent is the ratio, with a and b in units of their standard errors. It rejects
-    a ratio only if its excess exceeds the slack.
-    Each end that it returns is such a rejected ratio, or an end of the possible ratios. The norm itself rejects every
-    ratio between a returned rejected ratio and the end of the possible ratios, since the rejected directions are one
-    arc.
+    a ratio only if its excess exceeds the slack. Each end that it returns is such a rejected ratio, or an end of the
+    possible ratios.
     """
+    # No interval is too short: the directions (a, b) that a norm rejects are one arc. So the norm rejects every ratio
+    # between a returned rejected one and the end of the possible ratios.
     a, b = values
     unit = np.sqrt(law.covariances[:, [0, 1], [0, 1]]).T
     unit = np.where(unit > 0, unit, 1.0)  # a form without noise has no unit of its own
@@ -944,6 +945,7 @@ def _bisected(
     # angles from −π/2 to π/2 are all ratios, and both ends are the infinite one, where b itself is tested
     low, high = (np.arctan(x / ratio) for x in possible)
     with np.errstate(all="ignore"):
+        # the estimate a/b is accepted at every confidence, so a root lies between it and a rejected end
         middle = np.where(b == 0, np.sign(a) * math.pi / 2, np.arctan(a / b))
     is_significant = excess(np.full(len(a), math.pi / 2)) > 0
     off_low, off_high, is_inner = excess(low), excess(high), (middle > low) & (middle < high)

@@ -54,9 +54,8 @@ def law(*forms: Forms) -> Law:
 def level(confidence: float, numbers: int, *, normal: bool, simultaneous: bool) -> float:
     """Return the confidence of each interval: `confidence` itself, or if `simultaneous` one for which all hold at once.
 
-    Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold jointly with at least the probability for independent normal Z. So
-    γ^(1/n) for each is enough, for forms and for ratios, whose tests are tests of forms. For other noise the level is 1
-    − (1 − γ)/n (Bonferroni). It is also the level for tests that are not two-sided tests of centred normal noise.
+    For normal noise the level is γ^(1/n) (Šidák), and otherwise 1 − (1 − γ)/n (Bonferroni). Bonferroni's is also the
+    level for tests that are not two-sided tests of centred normal noise.
 
     Args:
         confidence: γ, the confidence of one interval, or of all jointly if `simultaneous`.
@@ -70,6 +69,8 @@ def level(confidence: float, numbers: int, *, normal: bool, simultaneous: bool) 
     gamma = checked_confidence(confidence)
     if not simultaneous or numbers < 2:
         return gamma
+    # Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold jointly with at least the probability for independent normal Z. So
+    # γ^(1/n) for each is enough, for forms and for ratios, whose tests are tests of forms.
     return gamma ** (1 / numbers) if normal else 1 - (1 - gamma) / numbers
 
 
@@ -123,9 +124,6 @@ class IdenticalNoiseLaw:
 class LaplaceSums:
     """Sums of independent discrete Laplace noises of pure parts, with or without normal noise of other parts.
 
-    P(|X₁ + … + X_n| > m₁ + … + m_n) ≤ Σ P(|X_i| > m_i). So with n kinds of noise each X_i has the confidence 1 − (1 −
-    γ)/n (Bonferroni). There is one kind for every pure part, and one for all normal noise.
-
     Rows that differ only in the values of exchangeable attributes have equal noise, except for an exchange of values.
     One of them is computed for all.
     """
@@ -158,6 +156,7 @@ class LaplaceSums:
         """The rows in groups of equal noise, each with the noise of its forms."""
         kinds: dict[object, list[int]] = {}
         for row in range(self.forms[0].length):
+            # a law of Laplace sums takes long to compute, and rows that differ only by an exchange of values share it
             kinds.setdefault(self._kind(row), []).append(row)
         return [self._law_of_rows(np.array(rows)) for rows in kinds.values()]
 
@@ -193,7 +192,8 @@ class LaplaceSums:
     def half_widths(self, factors: Floats, confidence: float) -> Floats:
         """Return half-widths from exact sums of Laplace noise, and from normal quantiles for normal noise."""
         out, (normal, pure) = np.empty(len(factors)), self._origins
-        # one kind of noise for every pure part, one for all normal noise: each has its part of the allowed error
+        # one kind of noise for every pure part, one for all normal noise: each has its part of the allowed error, since
+        # P(|X₁ + … + X_n| > m₁ + … + m_n) ≤ Σ P(|X_i| > m_i)
         each = level(confidence, len(pure) + bool(normal), normal=False, simultaneous=True)
         for noise_law in self._identical_laws:
             row_factors = factors[noise_law.rows]

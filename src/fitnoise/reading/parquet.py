@@ -194,12 +194,13 @@ def _pages(values: NDArray[Any]) -> Iterator[bytes]:
 def _by_dictionary(values: NDArray[Any], kind: int) -> tuple[NDArray[Any], NDArray[np.intp]] | None:
     """Return the distinct values in the order of first appearance, and the index of each value; None for plain values.
 
-    The function compares floats bit by bit, so that −0.0 is preserved.
+    −0.0 is preserved.
     """
     if kind == _BYTE_ARRAY:
         # no −1 for a missing value, which could not be packed
         codes, listed = pd.factorize(values, use_na_sentinel=False)
         return np.asarray(listed, dtype=object), codes
+    # compared bit by bit: as numbers −0.0 and 0.0 are equal, and one of the two would be lost
     bits = values.astype(_FORMATS[kind]).view("<i8")
     # most columns of noisy numbers repeat nothing: this saves a pass over all of them
     sample = bits[:SAMPLE_ROWS]
@@ -337,6 +338,7 @@ class _ThriftReader:
             number |= (byte & 0x7F) << shift
             if byte < 0x80:  # the sign for more
                 return number
+        # ten groups of seven bits hold any number of 64 bits: a longer one is no number of the format
         raise ValueError
 
     def zigzag(self) -> int:
@@ -388,6 +390,7 @@ def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], di
         ValueError: The file is larger than its rows need, or its footer is not of the format.
         LookupError: The footer lacks a field.
     """
+    # the size is that of the open file and not of its name, which may lead to another file meanwhile
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 8, 0))
     length = int.from_bytes(file.read(4), "little")
@@ -408,6 +411,7 @@ def _columns(raw: memoryview, leaves: Mapping[str, int], rows: int, longest: int
 
     Its pages need not be those of :func:`pieces`, because the caller checks this later.
     """
+    # the pages may be any; the caller writes the values again and compares the bytes, which decides what is accepted
     pages = _ThriftReader(raw, len(_MAGIC))
     # with an empty array first, so that a column without rows has its type
     parts: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, dtype=_FORMATS[kind])] for name, kind in leaves.items()}

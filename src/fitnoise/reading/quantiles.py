@@ -175,6 +175,8 @@ def find_first(counts: Floats, q: float) -> Indices:
     """
     out = np.empty(len(counts), dtype=np.intp)
     for i, cumulated in enumerate(np.cumsum(counts, axis=1)):
+        # noise makes cumulated counts fall at some values; without the regression, the first crossing of q could be one
+        # of these dips
         enough = isotonic_regression(cumulated).x >= q * cumulated[-1]
         out[i] = enough.argmax() if enough.any() else len(enough) - 1
     return out

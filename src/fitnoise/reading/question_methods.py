@@ -325,8 +325,6 @@ class QuestionMixin(abc.ABC):
     ) -> Estimates:
         """Return the answers to a question from the part of the release whose largest variance is smallest.
 
-        The variances follow from the plan, so the choice does not depend on the answers.
-
         among: The parts to choose from; None for all.
         counts: True if the question counts records.
 
@@ -337,6 +335,7 @@ class QuestionMixin(abc.ABC):
         answers = [x for x in map(question.forms, sources) if x is not None]
         if not answers:
             raise refuse(sources, question)
+        # the variances follow from the plan: a choice by the answers would bias the chosen one
         best = min(answers, key=lambda x: float(x[1].covariances(x[1]).max())) if len(answers) > 1 else answers[0]
         answered, forms = best
         rows = RowLabels(answered.labels, {name: answered.attribute_of(name) for name in answered.breakdown})

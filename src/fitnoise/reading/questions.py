@@ -487,6 +487,7 @@ def _in_family(domain: Domain, family: Family, selections: Mapping[str, AxisSele
     template_homes = {domain.attribute_of(a) for a in family.template.attributes}
     if not _shows(domain, family.template.attributes, {h: x for h, x in selections.items() if h in template_homes}):
         return []
+    # the template's attributes are in every table of the pattern; only the others depend on the combination
     remaining = [part for home, part in selections.items() if home not in template_homes]
     there = np.ones(len(family), dtype=bool)
     for part in remaining:
@@ -498,6 +499,7 @@ def _in_family(domain: Domain, family: Family, selections: Mapping[str, AxisSele
     if not len(matching):
         return []
     cells = family.cells(domain)[matching]
+    # a pattern can have thousands of tables: only its smallest is tried, for which the fewest numbers are added up
     best = int(np.argmin(cells))
     return [(float(cells[best]), int(matching[best]))]
 
@@ -584,6 +586,7 @@ def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
     if m * n > MAX_MATRIX_ENTRIES:
         return None
     targets = rows.toarray().T
+    # at most MAX_MATRIX_ENTRIES numbers, so this dense matrix fits into memory
     matrix = operator.rmv(np.eye(m))
     solution = np.linalg.lstsq(matrix, targets, rcond=None)[0]
     rounded = np.rint(solution)

@@ -210,6 +210,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         self.plan = plan
         self.answers = tuple(answers)
         self.charge = charge
+        # a release that was just measured names the entry of its own charge; one that was read names the entry that
+        # release.json states, or none
         self.entry = entry if charge is None else EntryReference(charge.sequence, charge.digest)
         self.outputs = tuple(outputs)
         self._histograms = dict(histograms or {})
@@ -226,6 +228,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     @cached_property
     def _table_answers(self) -> tuple[tuple[Exact, ...], ...]:
         """The noisy answers of each part for tables."""
+        # the answers of all parts are one list, so the number of each part's groups says where the next part begins
         ends = np.cumsum([len(p.estimation.lengths) for p in self.plan.groups]).tolist()
         if ends and ends[-1] != len(self.answers):
             raise rebuilding.answers_of_another_plan()
@@ -328,6 +331,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         """Return a table as a frame, whose `attrs` state the statistic of its numbers and intervals."""
         frame, workload = pd.DataFrame(columns), self.plan.group(name).publication.workload
         table = workload[name]
+        # `attrs` stay with the frame: a table that is passed on still says what its numbers and intervals are for
         frame.attrs = {
             "statistic": english(*statistic(table, workload.domain)),
             "confidence": table.target.level(workload.confidence),
@@ -400,6 +404,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             )
         above = home.tree.above(domain.depth(level), domain.depth(column))
         places = frame[column].map(dict(zip(domain[column].values, above.tolist(), strict=True)))
+        # grouped by position and not by code: `groupby` sorts its keys, and positions are in the order of the places
         for index, rows in frame.groupby(places.to_numpy()):
             yield domain[level].values[cast(int, index)], rows.reset_index(drop=True)
 
@@ -438,6 +443,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         Raises:
             KeyError: There is no table of a name. The first item that is taken raises it.
         """
+        # all names are checked before the first table is made, so an unknown one cannot end a file after some tables
         if wrong := [name for name in names or () if name not in self]:
             raise KeyError(f"no table {wrong[0]!r}; the release has {list_names(list(self))}")
         for i, rebuilt in enumerate(self._rebuilt):
@@ -612,6 +618,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         for column, factors in chosen.items():
             if workload[table].matrix is None:
                 _refuse_overlap(column, workload[table].view(column), workload.domain[column], factors)
+            # a row is in the sum if every column admits its label: its coefficient is the product of one factor for
+            # each column
             coefficients = np.multiply.outer(coefficients, factors)
         return self.estimate({table: coefficients}, confidence)
 
@@ -699,10 +707,12 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             PlanError: Its plan is damaged.
         """
         folder = Path(directory)
+        # checked before any file is read: a release that is still being written would otherwise look like a damaged one
         if problem := unfinished(folder):
             raise problem
         plan = Plan.from_json(read_text(folder / "plan.json"))
         entry = _read_entry(folder)
+        # plan.json of a series has all periods, and only release.json says how many of them were drawn
         plan = as_drawn(plan, read_text(folder / DESCRIPTION))
         answers = _read_answers(plan, folder) if plan.groups else []
         outputs = _read_outputs(plan, folder) if plan.finite else ()
@@ -771,6 +781,7 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
     Raises:
         ReleaseError: The file is missing, was altered, or is of another plan.
     """
+    # the plan says how many numbers are read, of how many digits: a stranger's file may announce any number of them
     frame, metadata = read_parquet(folder / MEASUREMENTS, plan.noisy_answers, MAX_NUMBER_DIGITS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
@@ -886,6 +897,7 @@ def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
             raise unknown_table(name, list(positions), "Nothing was written.")
     if len(set(names)) != len(names):
         raise repeated_table("Nothing was written.")
+    # in the order of the workload: the same names in another order give the same release.json
     return tuple(sorted(names, key=positions.__getitem__))
 
 
@@ -924,6 +936,7 @@ def _choose(labels_shown: Sequence[str | int], labels: Any) -> Floats:
     chosen = np.zeros(len(labels_shown))
     places: dict[tuple[bool, object], list[int]] = {}
     for i, x in enumerate(labels_shown):
+        # in Python True equals 1 and has its hash, so the key states which of the two it is
         places.setdefault((isinstance(x, bool), x), []).append(i)
     for label in labels if several else [labels]:
         try:

@@ -382,6 +382,7 @@ def label_columns(labels: Mapping[str, Sequence[str | int]]) -> dict[str, NDArra
     sizes = [len(v) for v in labels.values()]
     columns: dict[str, NDArray[Any]] = {}
     for i, (name, values) in enumerate(labels.items()):
+        # programs read a column with one type: numbers among texts, which label missing-value categories, become texts
         one = len(set(map(type, values))) == 1
         kind: Any = {bool: np.bool_, int: np.int64}.get(type(values[0]), object) if one else object
         texts = values if one else list(map(str, values))
@@ -434,14 +435,12 @@ def csv_text(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None = N
 
 
 def csv_pieces(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None = None) -> Iterator[str]:
-    """Yield the text of :func:`csv_text` in pieces of some thousand rows, so that memory does not grow with the rows.
-
-    A piece is one text from one template, which takes a third of the time of a text for each number.
-    """
+    """Yield the text of :func:`csv_text` in pieces of some thousand rows, so that memory stays small."""
     arrays = _arrays(table)
     fixed = number_columns(arrays) if fixed is None else fixed
     yield ",".join(field(name) for name in arrays) + "\n"
     rows = len(next(iter(arrays.values()))) if arrays else 0
+    # one text from one template for thousands of rows takes a third of the time of a text for each number
     for start in range(0, rows, CSV_ROWS_PER_WRITE):
         row, columns = [], []
         for name, array in arrays.items():
@@ -484,6 +483,7 @@ def field(label: str | int) -> str:
     So a reader gets the label by removing the first apostrophe, if there is one.
     """
     text = str(label)
+    # a spreadsheet would run such a text as a formula; a reader removes the first apostrophe to get the label back
     if isinstance(label, str) and _RUN.match(text):
         text = "'" + text
     return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]|^\s|\s$|^$', text) else text
@@ -560,12 +560,13 @@ def write_parquet(table: Columns | pd.DataFrame, path: Path, **metadata: str) ->
 def sync_folder(folder: Path) -> None:
     """Flush every file below a folder to the disk, and then the folder and every folder below it.
 
-    Call it after all files are written: a flush of each file while others are written is many times slower.
+    Call it after all files are written.
 
     Raises:
         OSError: A file or a folder cannot be flushed, or the disk is full.
     """
     folders = [folder]
+    # only now, when all files are written: a flush of each file while others are written is many times slower
     for path in folder.rglob("*"):
         if path.is_dir():
             folders.append(path)

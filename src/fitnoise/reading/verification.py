@@ -542,7 +542,9 @@ def _verify_combined(verification: Verification, folders: Sequence[Path], folder
     """Return the claims of further releases, and of the combination of all."""
     checks = list(verification.checks)
     for other in folders[1:]:
+        # the claims of each further release name it, since several releases make the same claims
         checks += (replace(c, claim=_claim_of(other, c.claim)) for c in _verify_release(other, None).checks)
+    # a combination of a release that fails proves nothing, so its claims are not tried
     if not all(c.holds for c in checks):
         return Verification(tuple(checks))
     log, combinations = _Checklist(), list[Combination]()
@@ -604,6 +606,7 @@ def _written_tables(plan: Plan, folder: Path) -> tuple[str, ...]:
     stated = parse(read_text(folder / DESCRIPTION))["written"]
     if stated == "all":
         return tuple(n for p in plan.publication.groups for n in p.workload.tables.names)
+    # `stated` is a stranger's list: `to_write` refuses unknown and repeated names, and the comparison another order
     names = to_write(plan, stated)
     if list(names) != stated:
         raise ReleaseError(
@@ -622,10 +625,12 @@ def check_description(plan: Plan, document: str, table_names: Sequence[str]) -> 
     stated = parse(document)
     implied = describe(plan, table_names, EntryReference.parse(stated))
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):
+        # no check can show which versions made a release, so any texts are accepted there
         implied["versions"] = _versions(stated["versions"], implied["versions"])
     other = disagreements(stated, implied)
     if other:
         return _disagreement("report.fault.description", other)
+    # equal content in another form is refused, too: one release has one release.json, to the byte
     return None if to_json(stated) == document else Message("report.fault.description_form")
 
 
@@ -652,6 +657,7 @@ def _check_charge(
     if plan.full_series is None:
         report(_cost("report.finding.entry", entry.rho, entry_value))
         return _other_charge(plan, entry)
+    # the first draw of a series charges all its periods; the later ones only state what they drew
     start = next((e for e in entries if _is_series_charge(plan, e)), None)
     if start is None or start.sequence > entry.sequence:
         return Message("report.fault.no_series_charge", (entry_value,))
@@ -660,10 +666,8 @@ def _check_charge(
 
 
 def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> Message | None:
-    """Return why the answers of a release are not those that a ledger names for its charge; None if they are.
-
-    Every period of a series has a charge, or an entry that states its draw. A period that was drawn again has several.
-    """
+    """Return why the answers of a release are not those that a ledger names for its charge; None if they are."""
+    # every period of a series has a charge, or an entry that states its draw; a period that was drawn again has several
     plan, stated = (release.plan, {e.detail["charge"]: e.detail["answers"] for e in entries if e.kind == "answers"})
     plan_entries = [e for e in entries if e.account == plan.order.account and e.detail.get("plan") == plan.hash]
     digests = [drawn_digest(release)] if plan.full_series is None else period_digests(release)
@@ -761,6 +765,7 @@ def _check_histogram(folder: Path, release: Release, i: int) -> Message | None:
     synthesis, base = release.biased[i], histograms(release.plan)[i]
     if synthesis is None:
         return Message("report.fault.no_histogram")
+    # the gap is taken relative to distance and answers together: a perfect fit has distance 0 and no relative gap
     if synthesis.gap > GAP * (synthesis.distance + GAP * float(synthesis.noisy @ synthesis.noisy)):
         return Message("report.fault.histogram", (Value("gap", synthesis.gap, ValueKind.PEOPLE),))
     if read_columns(folder / f"{base}.parquet", *extent(cell_labels(release.plan.groups[i])))[1]:
