@@ -128,6 +128,7 @@ class Folder:
                 "Remove what has this name, or make the folder writable.",
                 "Nothing was opened.",
             ) from None
+        # Pages name files by number: a name from a form could lead out of the folder, and numbers cannot.
         self._names: list[str] = list(others)
         self._lock = threading.RLock()
         self._others = len(others)
@@ -181,6 +182,7 @@ class Folder:
         return path
 
     def _all_within(self, folder: Path) -> bool:
+        # One more than allowed, so that too many are noticed and not cut off.
         paths = _below(folder, 50, MAX_FILES + 1)
         return all(i <= MAX_FILES and self._is_within(path) for i, path in enumerate(paths, 1))
 
@@ -204,6 +206,7 @@ class Folder:
     def data(self) -> list[str]:
         """Return the data for a release: data outside the folder, files, and folders of CSV or Parquet files."""
         inner = [p for p in self._listed() if p.is_file() and not self._is_release(p.parent)]
+        # Tables of a release are answers and not data, so folders of releases are left out above.
         files = [p for p in inner if p.name.lower().endswith(DATA)]
         folders = {f for p in files if p.name.lower().endswith((*CSV, *PARQUET)) for f in p.parents}
         paths = {p for p in (*files, *folders) if p != self.root and self.root in p.parents}
@@ -237,6 +240,7 @@ class Folder:
                 "Choose another name.",
                 "Nothing was written.",
             )
+        # `exists` follows links: a link to nothing is taken, too.
         if os.path.lexists(self.root / name):
             raise ReleaseError(
                 "new-name-taken",
@@ -375,10 +379,8 @@ class Folder:
         return self._digest_of(path) if path.exists() else "none"
 
     def _digest_of(self, path: Path) -> str:
-        """Return the digest of a file, read again if the file was replaced or written to; "" for anything else.
-
-        Reading a pipe would wait.
-        """
+        """Return the digest of a file, read again if the file was replaced or written to; "" for anything else."""
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         with open(path, "rb", opener=lambda p, flags: os.open(p, flags | getattr(os, "O_NONBLOCK", 0))) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
@@ -410,6 +412,7 @@ class Folder:
             files += [] if path is None else [path] if path.is_file() else [x for x in path.rglob("*") if x.is_file()]
         for name in codes:
             codes_file = self.root / name
+            # `samefile` notices links and other spellings of one path, which a comparison of names would not.
             if codes_file.is_file() and any(codes_file.samefile(x) for x in files):
                 raise ReleaseError(
                     "codes-file-among-data",
@@ -440,6 +443,7 @@ class Folder:
         """Return the hash of the plan that was certified for the draft in its present form."""
         try:
             record = json.loads((self.own / "certified.json").read_text("utf-8"))
+            # Any edit of the draft or of a file of codes changes the key, so an older proof is not shown for it.
             plan = str(record["plan"])
             return plan if record["key"] == self.key(self.text()) and self.plan(plan).is_file() else None
         except (OSError, ValueError, KeyError, TypeError, FitnoiseError):
@@ -455,6 +459,8 @@ class Folder:
             if time.time() - old.stat().st_mtime > OPENING_PAGE_SECONDS:
                 old.unlink(missing_ok=True)  # of a server that was killed: its code opens nothing
         path = self.own / f"open-{secrets.token_hex(8)}.html"
+        # The page holds the code that opens the studio: its permissions hold from the start, and O_EXCL follows no link
+        # laid there.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
@@ -475,6 +481,7 @@ def publication_of(text: str, root: Path) -> Any:
     from fitnoise.request.documents import Spec
 
     spec = Spec.from_toml(text)
+    # A draft could name any file of the machine as codes, and an error about it would show its content.
     home = root.resolve()
     for name, attribute in spec.domain.items():
         for key in CODES:

@@ -296,6 +296,7 @@ def _chosen(form: SubmittedForm, name: str, among: Sequence[str]) -> str:
 
 def protect(document: Document, form: SubmittedForm) -> Document:
     """Set the unit of protection, the data, and δ."""
+    # The document stays as it was if a field is refused: nothing is saved of a form with an error.
     out = copy.deepcopy(document)
     with Refusals() as refusals:
         for path in DEFAULTS:
@@ -338,6 +339,7 @@ def _merge(out: Document, form: SubmittedForm) -> None:
             "Nothing was changed.",
             place="privacy.sum_within_unit",
         )
+    # In the order of the domain, for any order of the form: the same boxes give the same document and the same plan.
     put(out, ("privacy", "sum_within_unit"), [x for x in merge_names[0] if x in chosen] or None)
 
 
@@ -371,11 +373,13 @@ def cost_shown(document: Mapping[str, Any], path: Sequence[str]) -> tuple[str, s
 
 def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) -> None:
     submitted = form.get(f"{name}.kind", ""), form.get(name, "").strip()
+    # A cost that was not edited keeps its digits: a fraction such as 1/3 has no finite decimal.
     if f"{name}.kind" not in form or submitted == cost_shown(out, path):
         return
     kind, text = submitted
     if not kind:
         with refused_at(f"{name}.kind"):
+            # An edited number without a measure has no meaning, and must not be dropped without a word.
             if text not in ("", cost_shown(out, path)[1]):
                 raise SpecError(
                     "form-measure-missing",
@@ -489,6 +493,7 @@ def name_at(document: Mapping[str, Any], index: str) -> str:
 
 
 def _parse_index(text: str, count: int, what: str) -> int:
+    # Six digits are more than any list has, and `int` of a long text of digits would take long.
     i = int(text) if re.fullmatch(r"[0-9]{1,6}", text) else count
     if i >= count:
         raise SpecError(

@@ -405,8 +405,8 @@ def between_draws(unit: PrivacyUnit) -> Message:
     **Guarantees**
         * The message states that the assumption is not checked.
     """
-    # Both hazards exist for every unit, also for a single record. With an id each period enforces the bound on its own
-    # records, and earlier periods do not change that; what remains assumed is that an id stands for one unit throughout.
+    # both hazards exist for every unit, also for a single record; with an id each period enforces the bound on its own
+    # records, and earlier periods do not change that: what is then assumed is that an id stands for one unit in all
     return Message("report.records.draws_by_cell" if unit.id is None else "report.records.draws_by_id")
 
 

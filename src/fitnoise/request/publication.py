@@ -307,6 +307,7 @@ class CellBudgets:
                     "No plan was made.",
                     place="privacy.cell_budgets.values",
                 )
+        # Relative to the largest: lists with another maximum would state the same rule in a second way.
         if not self.values or max(self.values) != 1:
             raise SpecError(
                 "cell-budget-without-one",
@@ -316,6 +317,7 @@ class CellBudgets:
                 "No plan was made.",
                 place="privacy.cell_budgets.values",
             )
+        # 1 and 1.0 are one budget, and must have one text in the plan, whose hash depends on it.
         object.__setattr__(self, "values", tuple(float(x) for x in self.values))
 
     def shares(self, domain: Domain) -> tuple[Axes, tuple[float, ...]]:
@@ -612,6 +614,8 @@ class Publication:
                     "No plan was made.",
                     place="privacy.other_units",
                 )
+            # Records are counted once, by the rule of the first unit. The cost for another unit is a bound for all ways
+            # in which its records can lie, so a pattern or an id there would have no effect.
             if namesake is None and unit.pattern:
                 raise SpecError(
                     "further-unit-with-pattern",
@@ -681,6 +685,8 @@ class Publication:
                 "No plan was made.",
                 place="projection.index",
             )
+        # The number of records itself is protected unless all neighbours have one number: answers of databases of
+        # exactly the true size would reveal it.
         if self.small_database.region is Region.EXACTLY and not self.adjacency.fixes_size:
             raise SpecError(
                 "exact-size-not-fixed",
@@ -1050,6 +1056,7 @@ class Publication:
                     place="tables",
                 )
             view = t.view(self.series)
+            # Once drawn, a period stays as it is: none of its rows may need counts of a later period.
             if view.missing or not view.is_causal:
                 raise SpecError(
                     "series-view-unsupported",
@@ -1130,6 +1137,7 @@ class Publication:
         """The publication of the first tables alone, then the further ones, without questions. Empty without tables."""
         if not self.workload.tables:
             return ()
+        # Questions cost and draw on their own, so the publication of tables is that of a plan without them.
         main_group = replace(self, questions=(), further_tables=()) if self.questions or self.further_tables else self
         return (main_group, *self.further_tables)
 
@@ -1152,6 +1160,8 @@ class Publication:
     def structured_attributes(self) -> tuple[str, ...]:
         """Attributes that must be structured: those of cell budgets, the periods, or all used for a small database."""
         if self.small_database is not None:
+            # A histogram counts every joint cell of these attributes, so none of their values can be merged into
+            # groups.
             return tuple(sorted(used_attributes(self.workload)))
         if self.series is not None:
             return (self.series,)

@@ -131,6 +131,7 @@ def solve(x: ProductProblem, evidence: Evidence, strategy: RealProductStrategy) 
         search.improve()
         if step % STEPS_BETWEEN_EVALUATIONS == 0:
             form = search.form()
+            # The value can rise for some steps before it falls again, so only many steps without gain end the search.
             last = step if form.value < best.value * (1 - MIN_RELATIVE_GAIN) else last
             best = min(best, form, key=lambda y: y.value)
             if step >= last + MAX_STALLED_STEPS:
@@ -148,6 +149,8 @@ class _AscentSearch:
         self.tables = []
         for f, row_weights, theta in zip(x.families, start.q, start.theta, strict=True):
             for row, weight in zip(f.axes.tolist(), theta.tolist(), strict=True):
+                # One order of axes for all tables: loads of one sector from several tables are then added without
+                # transposing.
                 order = sorted(range(len(row)), key=row.__getitem__)
                 slots = [f.slots[i] for i in order]
                 q = np.array(weight)
@@ -196,6 +199,7 @@ class _AscentSearch:
         self.precisions, self.nu = {}, 0.0
         for sector, n in above.items():
             cost = outer([self.each[x.kind[a]] for a in sector])
+            # The least of cost · s + n / s over a precision s is at s = √(n / cost), and is 2 √(n · cost).
             precision = np.sqrt(n / cost)
             self.precisions[sector] = np.maximum(precision, MIN_PRECISION * precision.max())
             self.nu += float(np.sqrt(n * cost).sum())
@@ -246,6 +250,7 @@ class _AscentSearch:
     def _max_cost(self) -> float:
         """Return the largest cost of one record; above CELLS, the sum over sectors of its largest cost in each."""
         sizes = [self.cells[k].shape[1] if k >= 0 else 1 for k in self.x.kind]
+        # The sum of the largest costs by sector is an upper bound: no cell need have all of them.
         joint = math.prod(sizes) <= CELLS
         total = np.zeros(sizes if joint else ())
         for sector, s in self.precisions.items():

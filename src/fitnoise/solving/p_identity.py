@@ -195,6 +195,7 @@ def covariance(sums: Floats) -> Floats:
     **Guarantees**
         * The function takes no difference of large numbers, unlike S (I − TᵀKT) S.
     """
+    # Division by s gives every column L1 norm 1: a record then changes the answers by 1 in all.
     s = 1 + sums.sum(axis=0)
     gram = sums.T @ sums
     gram[np.diag_indices(len(s))] += 1
@@ -270,6 +271,8 @@ def reduce_cells(queries: Queries) -> tuple[Queries, Indices]:
     operators = _all_restricted((a, representatives) for a in queries.operators)
     if operators is None:
         return queries, np.arange(n)
+    # −1 marks a class that no query counts. Its cells get no query of their own, so measuring them would cost for
+    # nothing.
     new_index = np.full(int(label.max()) + 1, -1)
     new_index[label[representatives]] = np.arange(len(representatives))
     return Queries(operators, queries.numbers), np.where(is_counted, new_index[label], -1)
@@ -421,6 +424,7 @@ class _StrategyPoint:
     def inverse(self) -> Floats:
         """K, (p, p)."""
         p = len(self.sums)
+        # Woodbury: (I + TᵀT)⁻¹ = I − Tᵀ(I + TTᵀ)⁻¹T needs the inverse of a p × p matrix alone, and p is far below n.
         gram = self.sums @ self.sums.T
         gram[np.diag_indices(p)] += 1
         return inverse(gram)
@@ -555,6 +559,7 @@ def _all_ranges(n: int, weight: float) -> _WeightedGram:
     """
 
     def times(x: Floats) -> Floats:
+        # A range is the difference of two cumulative sums, so n of them replace n(n + 1)/2 ranges.
         sums = np.cumsum(x, axis=1)
         slopes = (n + 1) * sums - sums.sum(axis=1, keepdims=True)
         return np.asarray(weight * np.cumsum(slopes[:, ::-1], axis=1)[:, ::-1])
@@ -595,6 +600,8 @@ class _TotalVariance(_StrategyObjective):
     def __init__(self, queries: Queries) -> None:
         self._grams: list[_WeightedGram] = []
         dense: Floats | None = None
+        # Matrices n × n of tables without structure are added up once; each evaluation then multiplies by their sum
+        # alone.
         for a, w in zip(queries.operators, queries.numbers, strict=True):
             gram = _structured_gram(a, w)
             if gram is not None:
@@ -696,6 +703,8 @@ class _WorstVariance(_StrategyObjective):
 
 
 def _worst_objectives(queries: Queries) -> list[_WorstVariance]:
+    # The largest ratio has kinks, where L-BFGS stalls. A t-norm has none, and each t starts from the result of the one
+    # before.
     smoothest = _WorstVariance(queries, SHARPNESS[0])
     return [smoothest, *(smoothest.sharper(queries, t) for t in SHARPNESS[1:])]
 
@@ -793,6 +802,7 @@ def _descend(objective: _StrategyObjective, start: Floats, iterations: int, cloc
 
     so.minimize(
         evaluate,
+        # L-BFGS-B needs a start within its bounds.
         np.clip(start, 0.0, CAP).ravel(),
         jac=True,
         method="L-BFGS-B",

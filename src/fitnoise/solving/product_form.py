@@ -191,6 +191,7 @@ class ProductProblem:
                     by_view += [relative] if len(numbered) > len(by_view) else []
                 axis_views = [(a, v) for a, v in zip(axes, views, strict=True) if d.sizes[a] > 1]
                 listed.append((t, c, axis_views))
+        # An attribute of one value splits nothing, so axes of size 1 are left out of the views above.
         used: list[set[int]] = [set() for _ in d.sizes]
         for _, _, axis_views in listed:
             for a, v in axis_views:
@@ -216,6 +217,8 @@ class ProductProblem:
                     axes, d.sizes[a], kind_views, d.exchangeable[a], is_exchangeable=exchangeable[a], always=always[a]
                 )
             )
+        # Tables of one family differ only in which attributes of a kind they show. The search has one set of row weights
+        # for all of them.
         families: dict[tuple[float, tuple[tuple[int, int], ...]], list[tuple[int, list[int]]]] = {}
         for t, c, axis_views in listed:
             row = sorted((kind[a], v, a) for a, v in axis_views)
@@ -281,6 +284,7 @@ def _refined(
                 seen[a][(c, v, pattern)] += 1
         keys = [(colour, tuple(sorted(counts.items()))) for colour, counts in zip(colours, seen, strict=True)]
         numbers = {x: i for i, x in enumerate(sorted(set(keys)))}
+        # Colours are only ever split, so an equal number of colours means that none was split.
         if len(numbers) == len(set(colours)):
             return colours
         colours = [numbers[x] for x in keys]
@@ -390,6 +394,8 @@ class DualWeights:
                 "Verify an unaltered plan, or plan again.",
                 "No bound was proven.",
             )
+        # A bound holds for any weights of mass 1. A plan's weights have lost digits in its file, so they are normalised
+        # again.
         normalised = iter([v / v.sum() if len(v) else v for v in parts])
         p = [next(normalised) for _ in out.p]
         if not chosen:
@@ -693,6 +699,8 @@ def outer(vectors: Sequence[Floats]) -> Floats:
 
 def pareto_front(v: Floats, f: Floats) -> tuple[Floats, Floats]:
     """Return the pairs (v, f) that no other pair matches or exceeds in both numbers, each once."""
+    # Sorted by falling f: a pair is on the front if its v exceeds that of all pairs before it. Equal f have their
+    # largest v first.
     order = np.lexsort((-v, -f))
     above = np.concatenate([[-1.0], np.maximum.accumulate(v[order])[:-1]])
     front = order[v[order] > above]
@@ -703,6 +711,7 @@ def _tilted(q: Floats, j: int, i: int, copies: int) -> Floats:
     """Return the start of the j-th product of row weights: each leans towards other ends of the axes."""
     if copies == 1:
         return q
+    # Products that start equal would stay equal, so each leans another way. The angles only have to differ.
     x = np.linspace(-1.0, 1.0, len(q))
     turn = 2 * np.pi * (j + 0.35 * i) / copies
     return _normalised(q * np.exp(2 * np.cos(turn + i) * x + np.sin(2 * turn + i) * x**2))

@@ -97,6 +97,8 @@ def export(
     if target.exists():
         raise existing_place(target.name, UNWRITTEN)
     side = manifest_place(target)
+    # Checked now, and not after the export: a manifest of another export would be overwritten, or this one would lack
+    # its own.
     if target.suffix and side.exists():
         raise existing_place(side.name, UNWRITTEN)
     names = _names(what, tables)
@@ -105,6 +107,7 @@ def export(
     files: list[tuple[str, str, int]] = []
     rule = None if bands is None else [bands.reliable, bands.care]
 
+    # Hashed as they are written: the manifest is about these bytes, also if a second run gave others.
     def hashed() -> Iterator[tuple[str, bytes]]:
         for name, raw in contents(what, target, **options):
             files.append((name, hashlib.sha256(raw).hexdigest(), len(raw)))
@@ -183,6 +186,8 @@ def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:
             raise unknown_table(name, list(what), UNWRITTEN)
         workload = publication_of(what, name).workload
         numbers += math.prod(workload[name].shape(workload.domain))
+        # Counted from the shapes, before any table is rebuilt: rebuilding takes the time and memory that the limit is
+        # to save.
         if numbers > MAX_EXPORTED_NUMBERS:
             raise too_many_numbers(MAX_EXPORTED_NUMBERS, UNWRITTEN)
     return names

@@ -89,9 +89,11 @@ def _sheet(
     for i, labels in enumerate(table.rows):
         for k, label in enumerate(labels):
             sheet.write_string(4 + i, 2 * k, labelled(label, language))
+            # The label is for people, and the code for programs that join tables.
             sheet.write_string(4 + i, 2 * k + 1, readable(label.code))
         for j in range(len(table.columns)):
             first_column = 2 * stubs + each * j
+            # A number and never a text: a text could be a formula, and programs could not add it up.
             sheet.write_number(4 + i, first_column, table.values[i, j], looks["number"])
             for k, x in enumerate(margins, 1):
                 sheet.write_number(4 + i, first_column + k, x[i, j], looks["number"])
@@ -101,4 +103,5 @@ def _sheet(
         sheet.write_string(5 + len(table.rows) + k, 0, readable(text), looks["soft"])
     for k in range(stubs):
         sheet.set_column(2 * k, 2 * k, 24)
+    # Headings and labels stay in view while a reader scrolls through a long table.
     sheet.freeze_panes(4, 2 * stubs)

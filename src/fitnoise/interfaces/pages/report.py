@@ -215,6 +215,7 @@ def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.Path
     try:
         text = read_text(Path(path))
         options, stated_kind = parse_request(text)
+        # A release and the tables made of it are verified together: the report states which of them it shows.
         what = next((x for x in verified if _derived_content(x) == stated_kind), None)
         if what is None:
             raise ReleaseError(
@@ -224,6 +225,8 @@ def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.Path
                 "Name the folder of these tables, or verify a report of the release.",
                 "The report was not verified.",
             )
+        # The arguments come from the page itself. A false statement there gives another page, so the comparison refuses
+        # it.
         rewritten = page(what, **options)
     except ReleaseError as error:
         return Check(CLAIM, holds=False, finding=error_fault(error))
@@ -257,6 +260,8 @@ def _names(source: Tabled, names: list[str] | None) -> list[str]:
             raise unknown_table(name, list(source), UNWRITTEN)
         workload = publication_of(source, name).workload
         numbers += math.prod(workload[name].shape(workload.domain))
+        # Of all tables the first that fit are shown; tables that were named are refused instead, since leaving one out
+        # would surprise.
         if numbers <= MAX_NUMBERS:
             out.append(name)
         elif names is not None:

@@ -47,6 +47,8 @@ ROUNDING_SHIFT = 1e-12
 
 def plan_report(plan: Plan) -> Report:
     """Return the accuracy, cost and proof of a plan: of several parts, part by part; of a series, of all of it."""
+    # What a reader of one period needs to know is the promise for the entire series, which was charged at its first
+    # draw.
     parts = (plan.full_series or plan).groups
     promised = (tables(plan.summaries, *_promised(plan.groups)), _questions(plan))
     plan_section = Section(values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
@@ -128,6 +130,8 @@ def tables(
     further_values: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> ReportTable:
     """Return a row for each table or pattern of tables: name, further columns of its summary, and further values."""
+    # Documents have name and number as keys of their own; a terminal and a page show the phrase `called` in their
+    # place.
     names = (
         ReportColumn("name"),
         ReportColumn("tables", kind=ValueKind.COUNT),
@@ -249,6 +253,7 @@ def _targets(part: TablePart) -> Section:
         Value("factor", relaxation**0.5, ValueKind.FACTOR),
         Value("weights", gaussian.WEIGHTS[objective.weights], ValueKind.MESSAGE),
     )
+    # Targets that are met one by one need no sentence: the columns of the table show it.
     messages = [] if text is None else [Message(text, values)]
     if part.publication.budget is not None:
         messages.append(Message("report.targets.spent"))
@@ -304,6 +309,7 @@ def whom(plan: Plan, *, show_all: bool = True) -> Section:
         lists = uncounted_by_question(query, domain)
         for i, value_lists in enumerate(lists, 1):
             name = query.name if len(lists) == 1 else f"{query.name} {i}"
+            # A question with several counts leaves out other values for each count, so each has rows of its own.
             rows += [{"table": name, "attribute": x.name, "not_counted": x.items, "coded": None} for x in value_lists]
     columns = (
         ReportColumn("table", Message("report.heading.table"), ValueKind.MESSAGE),
