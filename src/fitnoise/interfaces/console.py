@@ -81,6 +81,7 @@ def gap_message(step: int, gap: float) -> Message:
 @contextlib.contextmanager
 def progress(task: Message) -> Iterator[Callable[[Message | str], None]]:
     """Show a spinner with the current stage on a terminal, plain lines elsewhere. Yield the function that sets it."""
+    # On stderr: stdout holds data alone, which a pipe passes on.
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_progress(task)
@@ -99,6 +100,7 @@ def _plain_progress(task: Message) -> Callable[[Message | str], None]:
 
     def report(stage: Message | str) -> None:
         nonlocal last_time
+        # A log file would grow by thousands of lines, one for each step of a search.
         if time.monotonic() - last_time >= PROGRESS_INTERVAL_SECONDS:
             last_time = time.monotonic()
             say(_stage(task, stage))

@@ -55,6 +55,7 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     with progress(Message("terminal.progress.planning")) as report_stage:
         plan = make_plan(publication, progress=lambda i, gap: report_stage(gap_message(i, gap)))
         report = plan_report(plan).adding(_separate_cost(plan))
+    # Printed before the release, so that a reader has the plan to look at while records are counted.
     if not as_json:
         _print_plan(plan, report)
     with (

@@ -41,10 +41,10 @@ MAX_TABLES_DRAWN = 8
 """Largest number of tables in a figure of costs: as many as there are colours."""
 
 MAX_LEGEND_CHARACTERS = 44
-"""Letters of a table's name that a legend shows."""
+"""Characters of a table's name that a legend shows."""
 
 MAX_TWO_COLUMN_CHARACTERS = 24
-"""Letters of a name above which a legend has one column, not two."""
+"""Characters of a name above which a legend has one column, not two."""
 
 LEGEND_ROW_INCHES = 0.21
 """Height of a row of a legend, in inches."""
@@ -92,6 +92,7 @@ def cost_curve(sweeps: Sequence[Sweep]) -> Figure:
         * The figure states the largest certified gap.
     """
     with _drawing():
+        # The legend lies below the axes, so the figure grows by its rows and the axes keep their height.
         figure = _figure(7.0, 5.2 + LEGEND_ROW_INCHES * _rows(sweeps))
         _draw_costs(figure.add_subplot(), sweeps)
         return figure
@@ -164,6 +165,7 @@ def plan_figure(plan: Plan, sweeps: Sequence[Sweep]) -> Figure:
         _draw_privacy(privacy_axes, plan)
         if plan.publication.title.strip():
             title = figure.suptitle(_short(plan.publication.title, 100), x=0.01, ha="left", fontsize=14)
+            # A title is a text of the publisher: between two dollar signs Matplotlib would read a formula.
             title.set_parse_math(False)
         return figure
 
@@ -188,6 +190,7 @@ def report_figure(plan: Plan, *, progress: SweepProgress | None = None) -> Figur
         pass
     if plan.publication.budget is not None:
         return privacy_figure(plan)
+    # The costliest tables are those whose margins can lower the price.
     costliest_tables = (-plan.price_shares).argsort(kind="stable")[:MAX_TABLES_DRAWN]
     names = [plan.publication.workload.tables[int(i)].name for i in costliest_tables]
     return plan_figure(plan, sweeps(plan, names, FACTORS, gap=None, progress=progress))
@@ -243,6 +246,7 @@ def save(figure: Figure, path: str | Path, *, replace: bool = False) -> Path:
     """
     target = Path(path)
     kind = check_place(target, replace=replace)
+    # Drawn into memory first: an error of Matplotlib then leaves no half of a file.
     buffer = io.BytesIO()
     with _drawing():
         figure.savefig(buffer, format=kind, metadata=METADATA[kind])
@@ -278,6 +282,7 @@ _text = translator("en").translate
 def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
+    # Made without pyplot, which would keep every figure in memory, and open windows.
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -301,6 +306,7 @@ def _draw_costs(axes: Axes, sweeps: Sequence[Sweep]) -> None:
             linestyle=DASHES[(i + turn) % len(DASHES)],
             marker=MARKERS[(i + turn) % len(MARKERS)],
         )
+    # Drawn after all lines, so that no line hides the ring around a present target.
     rings = axes.plot(
         [s.current.target_moe for s in sweeps],
         [s.current.value for s in sweeps],
@@ -348,6 +354,7 @@ def _ticks(axis: Axis, values: Sequence[float]) -> None:
     """Put plain numbers along a logarithmic axis: evenly spaced within a decade; 1, 2, 5 or powers of ten beyond."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+    # Matplotlib labels powers of ten only: most sweeps go from half to double, and would have one label or none.
     span = max(values) / min(values)
     steps = LogLocator(subs=(1, 2, 5) if span < 1000 else (1,))
     axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]) if span < 10 else steps)
@@ -374,6 +381,7 @@ def _legend(axes: Axes, handles: Sequence[Any], names: Sequence[str], columns: i
     """Draw the legend below the label of the horizontal axis, for any height of the axes."""
     from matplotlib.transforms import ScaledTranslation
 
+    # In inches and not in parts of the axes: the label of the axis has one height in figures of any size.
     below = axes.transAxes + ScaledTranslation(0, -0.6, axes.figure.dpi_scale_trans)
     legend = axes.legend(
         handles,

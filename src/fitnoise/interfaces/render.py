@@ -11,7 +11,7 @@ from fitnoise.messages import Content, Message, Translator, ValueKind, english, 
 from fitnoise.reporting import Report, ReportTable, Section, aligned
 
 NAME_COLUMN_CHARACTERS = 11
-"""Letters from the start of a line to the sentences that a name introduces."""
+"""Characters from the start of a line to the sentences that a name introduces."""
 
 _ASCII = str.maketrans(
     {
@@ -34,6 +34,7 @@ def readable(text: str, encoding: str = "utf-8") -> str:
 
     Control characters, which a label may hold, are escaped. Signs that the encoding lacks are spelled out.
     """
+    # A label with a line break or an escape sequence could write other lines on a terminal than fitnoise's.
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
     try:
         line.encode(encoding)
@@ -84,6 +85,7 @@ def document(report: Report) -> dict[str, Any]:
         # Spoken values repeat others for sentences, rounded or renamed.
         inner.update({v.key: v.content for v in section.values if not v.spoken})
         for table in section.tables:
+            # Sections of several parts can have a table of one key; the document has the rows of all.
             inner[table.key] = [*inner.get(table.key, ()), *_rows(table)]
     sentences = [statement(m) for section in report.sections for m in section.messages]
     return cast("dict[str, Any]", _listed(content | {"sentences": sentences}))

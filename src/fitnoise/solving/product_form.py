@@ -217,8 +217,8 @@ class ProductProblem:
                     axes, d.sizes[a], kind_views, d.exchangeable[a], is_exchangeable=exchangeable[a], always=always[a]
                 )
             )
-        # Tables of one family differ only in which attributes of a kind they show. The search has one set of row weights
-        # for all of them.
+        # Tables of one family differ only in which attributes of a kind they show: one set of row weights is for all of
+        # them.
         families: dict[tuple[float, tuple[tuple[int, int], ...]], list[tuple[int, list[int]]]] = {}
         for t, c, axis_views in listed:
             row = sorted((kind[a], v, a) for a, v in axis_views)

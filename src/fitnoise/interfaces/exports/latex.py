@@ -67,6 +67,7 @@ def latex(source: Tabled, tables: Iterable[TableLayout], language: Translator, b
 
 
 def _longtable(table: TableLayout, language: Translator) -> Iterator[str]:
+    # A number and its margin are two columns: the first is flush right, so digits of one place are below each other.
     stubs = "l" * max(1, len(table.stubs))
     yield rf"\begin{{longtable}}{{@{{}}{stubs}*{{{len(table.columns)}}}{{r@{{}}l}}@{{}}}}"
     yield rf"\caption{{{escaped(table.name)}. {escaped(caption(table, language))}}}\\"

@@ -54,6 +54,7 @@ def package(source: Tabled, names: list[str], bands: Bands | None, licence: str 
             # A change can be far below 0 and still be reliable: its margin is compared with its size.
             size = np.abs(value) if laid.signed else value
             frame["reliability"] = np.array([x.value for x in bands.classify(size, widths.to_numpy())], dtype=object)
+        # Integers stay integers in the file: with six decimals, readers would take them for estimates.
         text = csv_text(frame, fixed=SIMULATED if laid.is_integer else (*RESERVED, "low", "high"))
         yield csv_path, text
         described = " ".join([caption(laid, english), *notes(laid, english, source, bands)])
@@ -100,6 +101,7 @@ def _field(source: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
     workload = publication_of(source, table.name).workload
     query = workload[table.name]
     column_values = query.labels(workload.domain)[name]
+    # `type` and not `isinstance`: True is an int of Python, and would be the number 1 in the description.
     kind = "integer" if all(type(x) is int for x in column_values) else "string"
     labels = [x if kind == "integer" else _in_file(str(x)) for x in column_values]
     view = None if query.matrix is not None else query.view(name)
@@ -132,4 +134,5 @@ def _codes(attribute: Attribute) -> tuple[Code, ...]:
 
 def _in_file(label: str) -> str:
     """Return a label as a program reads it from the CSV file."""
+    # The file may put an apostrophe before a label. The description must list what a program finds there.
     return next(csv.reader([field(label)]))[0]

@@ -151,11 +151,14 @@ def chart(table: TableLayout) -> Strips | Lines | None:
 
 def _strips(table: TableLayout, rows: Indices, columns: Indices) -> Strips:
     cells = np.ix_(rows[:MAX_STRIP_ROWS], columns)
+    # One scale for all strips, from the ends of the margins: bars of equal length then mean equal numbers in all
+    # columns.
     low, high = (x[cells] for x in table.intervals)
     values, scale = table.values[cells], Scale.from_range(low, high)
     zero = scale.percent_of(0.0)
 
     def mark(i: int, j: int) -> Mark:
+        # Around biased numbers no interval with proven coverage is known, so none is drawn.
         ends = None if table.biased else (scale.percent_of(low[i, j]), scale.percent_of(high[i, j]))
         return Mark(scale.percent_of(values[i, j]), zero, ends)
 
@@ -176,7 +179,9 @@ def _lines(table: TableLayout, rows: Indices, columns: Indices) -> Lines:
 
     lines = []
     for j, column in enumerate(columns.tolist()):
+        # The outline goes along the upper ends and back along the lower ones.
         band = [*points(high[:, j]), *reversed(points(low[:, j]))]
         lines.append(ChartLine(table.columns[column], " ".join(points(values[:, j])), " ".join(band)))
+    # Between two values of an attribute there is nothing to name.
     value_ticks = (t for t in axis_scale.ticks(6) if t.number == round(t.number))
     return Lines(tuple(lines), [(t.position, table.rows[rows[round(t.number)]][0]) for t in value_ticks], scale.ticks())

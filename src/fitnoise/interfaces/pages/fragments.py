@@ -113,6 +113,7 @@ def environment(language: str, also: str = "") -> Environment:
         undefined=StrictUndefined,  # a template that names something missing fails, instead of showing nothing
         trim_blocks=True,
         lstrip_blocks=True,
+        # Every inserted text passes here: a label can hold control characters that a page must not have.
         finalize=_printable,
     )
     templates.globals |= {
@@ -185,6 +186,7 @@ def fragment(name: str, language: str = "en", **context: Any) -> Markup:
     Raises:
         ReleaseError: :func:`environment` refuses the language, or Jinja2 is not installed.
     """
+    # Macros are attributes of the template's module; each returns one complete piece, already escaped.
     pages = environment(language).get_template("fragments.html")
     return getattr(pages.module, name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
 
@@ -200,6 +202,7 @@ def style() -> Markup:
 
 def digest(text: str) -> str:
     """Return the digest by which a content security policy names a text that it allows."""
+    # The policy of a page allows styles and scripts by their digest alone, so nothing that is inserted can run.
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -224,6 +227,7 @@ def render_table(
 
 def caption(table: TableLayout, language: Translator) -> str:
     """Return the meaning of the numbers of a table, in sentences."""
+    # Biased numbers have no margin, so no sentence may state a confidence.
     if table.biased:
         return language.translate("page.caption.biased")
     level = language.kind(ValueKind.LEVEL, table.confidence)

@@ -215,7 +215,7 @@ def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.Path
     try:
         text = read_text(Path(path))
         options, stated_kind = parse_request(text)
-        # A release and the tables made of it are verified together: the report states which of them it shows.
+        # A release and tables made from releases are verified together: the report states which of the two it shows.
         what = next((x for x in verified if _derived_content(x) == stated_kind), None)
         if what is None:
             raise ReleaseError(

@@ -83,10 +83,12 @@ def balance_section(title: Message | None, balance: Quote, location: tuple[str |
     cap, spent, limit = balance.cap, balance.epsilon_spent, balance.epsilon_cap
     unspent = balance.remaining
     mu, mu_squared_limit = balance.mu_squared_spent, balance.mu_squared_cap
+    # At least 0: a cap can be lowered below the spent cost, and nothing is then left.
     pure_left = 0.0 if spent is None or limit is None else max(float(limit - spent), 0.0)
     values = (
         Value("source", balance.account.source),
         Value("privacy_unit", balance.account.sentence),
+        # None stands for a cost without a bound, as after a charge for replace-one neighbours.
         Value("spent", None if balance.spent is None else float(balance.spent), ValueKind.COST),
         Value("spent_exact", None if balance.spent is None else str(balance.spent)),
         Value("cap", None if cap is None else float(cap), ValueKind.COST),
@@ -137,6 +139,7 @@ def _warned(balance: Quote) -> tuple[list[Message], tuple[Value, ...]]:
     """
     pure, mu_squared, cap = balance.epsilon_cap, balance.mu_squared_cap, balance.cap
     spent = best_guess(balance.spent, balance.mu_squared_spent)
+    # A guess at random is right with probability ½: without a cap there is nothing to warn about.
     capped = 0.5
     if cap is not None:
         capped = best_guess(None, privacy.pure_mu_squared(pure) if pure is not None else mu_squared or 2 * cap)
@@ -188,6 +191,7 @@ def accounts_epsilon(
     for i, balance in enumerate(balances):
         whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.sentence))
         known_epsilon = epsilons[balance.account]
+        # A text is the reason why no ε is known, and the report passes it on.
         if isinstance(known_epsilon, str):
             values = [Value("epsilon", None), Value("why", known_epsilon)]
             texts = ["report.together.unknown"]
@@ -219,6 +223,7 @@ def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int]
         promised = curves.lattice_epsilon(privacy.mu(quote.mu_squared_cap), delta)
         size = curves.zcdp_rho(promised, delta)
         remaining, each = Fraction(size) - (spent or 0), loss.rho
+    # Fractions, and rounded down: the last release must fit under the cap exactly.
     return promised, size, max(0, int(remaining / each)) if each else 0
 
 
@@ -239,6 +244,7 @@ def _row(entry: LedgerEntry) -> dict[str, Content]:
     plan_label = (
         Message("report.label.composed_plan", (plan_prefix, others)) if entry.composed_plans else plan_prefix.content
     )
+    # A cap is stored in its own measure, ρ, ε or μ²; all other entries have ρ.
     kind, largest = entry.limit if entry.kind == "cap" else ("rho", entry.rho)
     if kind == "rho":
         kind_message = _ENTRY_KINDS[entry.kind]

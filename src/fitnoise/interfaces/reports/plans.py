@@ -236,6 +236,7 @@ def _questions(plan: Plan) -> ReportTable:
         ReportColumn("rmse", Message("report.heading.rmse"), ValueKind.PEOPLE),
         ReportColumn("leakage", Message("report.heading.leakage_bits"), ValueKind.BITS),
     )
+    # A decimal of ε is for people; programs that add up costs need the exact fraction.
     promised = zip(plan.finite_summaries, plan.finite_epsilons, strict=True)
     return ReportTable.from_rows("finite", columns, ({"epsilon_exact": str(e), **vars(s)} for s, e in promised))
 
@@ -386,6 +387,7 @@ def _amounts(plan: Plan) -> Section:
 
 def records(plan: Plan) -> Section:
     """Return the ways in which units are kept to the number of records that they are priced for."""
+    # Units often share one statement: keys of a dictionary name each once, and in order.
     by_unit = dict.fromkeys(describe_enforcement(plan, unit) for unit, _ in _charged_for(plan))
     statements = tuple(itertools.chain.from_iterable(by_unit))
     return Section(
@@ -396,6 +398,7 @@ def records(plan: Plan) -> Section:
 def charged_to(plan: Plan) -> Iterator[Section]:
     """Yield the account of a plan as a ledger prints it, for a plan with a pattern: its digits stand for the cells."""
     account = plan.order.account
+    # Without a pattern the name of an account has no digits, and the section on price states the account already.
     if account.digits is not None:
         values = (Value("account", f"{account.source} ({account.sentence})"),)
         messages = (Message("report.account.name", values), Message("report.account.digits"))
@@ -455,10 +458,12 @@ def units(plan: Plan) -> Iterator[Section]:
         ReportColumn("best_guess", Message("report.heading.best_guess"), ValueKind.PROBABILITY),
     )
     losses = _charged_for(plan)
+    # The protected unit comes first in the table, so that the others can be compared with it. Its own costs are above.
     if len(losses) > 1:
         rows = (
             {
                 "privacy_unit": unit_and_bound(unit),
+                # A cost in decimals is rounded up: below the exact one it would promise too much.
                 "rho": rounded_up(loss.rho),
                 "mu": loss.mu,
                 "epsilon": epsilon_at(loss, plan.publication.delta),
@@ -499,8 +504,10 @@ def _free(plan: Plan) -> Iterator[Section]:
     profile = profile_of_plan(plan) if plan.groups else None
     free_tables = () if profile is None else free_counts(plan)
     # Further tables cost nothing only in cells whose records cost less than the costliest one.
+    # Without a profile the cost belongs to pairs of records, and no single cell has a rest.
     less = profile is not None and min(profile.values) < (1 - gaussian.EQUAL_COST_TOLERANCE) * max(profile.values)
     for i, free_table in enumerate(free_tables):
+        # The best of the free numbers decides if the table is worth its plan; all standard errors are in the document.
         moe = NormalDist().inv_cdf((1 + confidence) / 2) * min(free_table.std_errors)
         values = (
             Value("attribute", free_table.attribute),

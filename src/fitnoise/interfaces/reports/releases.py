@@ -148,6 +148,7 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
 def release_report(release: Release, *, show_all: bool = False) -> Report:
     """Return the tables and the finite answers of a release; with `show_all`, the tables of patterns one by one."""
     summaries = release.plan.tables if show_all else release.plan.summaries
+    # With one target for each table, its numbers have one margin, and the columns of targets would repeat it.
     varied = any(s.has_several_targets for s in summaries)  # then one margin is not that of all numbers
     margin = "report.heading.nearest_moe" if varied else "report.heading.moe"
     columns = (
@@ -335,6 +336,7 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
     texts = [cost_messages.charged]
     if plan.full_series is not None:
         texts.append("report.charged.series" if rise else "report.charged.series_before")
+    # The balance rises by the plan's ρ, except for plans on the same records: it then becomes their joint cost.
     elif rise != ceil_dyadic(plan.exact_rho):
         texts.append("report.charged.rose" if rise > 0 else "report.charged.fell")
         if not rise:
