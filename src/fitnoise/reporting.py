@@ -26,6 +26,7 @@ class HtmlDisplay:
     """
 
     def _repr_html_(self) -> str | None:
+        # Imported by name and only here: reports must not depend on the package of pages, which needs an extra.
         page: str | None = import_module("fitnoise.interfaces.pages.notebook").html(self)
         return page
 
@@ -71,6 +72,7 @@ class ReportTable:
     foot: tuple[tuple[Content, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        # Programs read columns by name and people by heading: either twice would hide one of the two columns.
         for what, used in (("named", [c.name for c in self.columns]), ("headed", [h for h in self.headings if h])):
             twice = [x for i, x in enumerate(used) if x in used[:i]]
             if twice:

@@ -114,6 +114,7 @@ def _go(url: str) -> Response:
 
 def protect(studio: Studio, request: Request) -> Response:
     """Show page 1: the unit of protection."""
+    # The planner starts while the page is made, so that the price is there when the reader comes to it.
     studio.wish_price()
     document = studio.document()
     fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS}
@@ -172,6 +173,7 @@ def tables(studio: Studio, request: Request) -> Response:
 def prove(studio: Studio, request: Request) -> Response:
     """Show page 4: plan at the requested gap, verify, compare."""
     plan, key = studio.folder.certified(), studio.folder.key(studio.folder.text())
+    # A plan that this server certified has its job already, and one report is enough.
     has_job = any(j.question.get("key") == key for j in studio.jobs.all)
     if plan is not None and not has_job:  # certified by an earlier server
         studio.jobs.add("show", {"what": "show", "plan": plan, "key": key, **studio.question_fields})
@@ -330,6 +332,7 @@ def _read_ledger(studio: Studio, name: str) -> tuple[Markup, list[tuple[str, str
     """Return a ledger, its accounts, and the numbers of charges without a release in the folder."""
     folder = studio.folder
     with Ledger(folder.inside(name)) as book:
+        # A ledger that another program changed must not be shown as if its sums held.
         book.verify()
         accounts, entries, head = book.accounts(), book.entries(), book.head()
         book_report = ledger_report(entries, [book.balance(a) for a in accounts], head, leftovers(folder.root))
@@ -399,6 +402,7 @@ def remove_attribute(studio: Studio, request: Request, form: SubmittedForm) -> R
 
 def set_file(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set the text of the draft."""
+    # Browsers send line breaks of two characters; the draft keeps those that it was read with.
     text = form.get("text", "").replace("\r\n", "\n")
     with refused_at("text"):
         forms.parse(text)

@@ -230,6 +230,7 @@ def catalogue(language: str) -> Mapping[str, str]:
     texts: dict[str, str] = {}
     for file in sorted((resources.files(__name__) / "catalogues" / language).iterdir(), key=lambda x: x.name):
         for text_id, text in _flat(tomllib.loads(file.read_text(encoding="utf-8"))):
+            # The later file would win without a word, by the order of file names.
             if text_id in texts:
                 raise ValueError(f"two files of the catalogue {language!r} have a text for {text_id!r}")
             texts[text_id] = text
@@ -288,10 +289,12 @@ def map_messages(content: Any, write: Callable[[Message], Any]) -> Any:
 def statement(message: Message) -> dict[str, Any]:
     """Return a message as programs read it: its id, the values that its text names, and its text in English."""
     text = catalogue("en")[message.id]
+    # Only the values that the text names: the others belong to other sentences of the same section.
     values = {v.key: map_messages(v.content, english) for v in message.values if f"{{{v.key}}}" in text}
     return {"id": message.id, "values": values, "text": english(message)}
 
 
 def document(message: Message) -> dict[str, Any]:
     """Return a message as stored documents have it: its id, then its values by their keys, without a text."""
+    # Stored without the text, so that a later version can say the same in better words or another language.
     return {"id": message.id, **{v.key: map_messages(v.content, document) for v in message.values}}

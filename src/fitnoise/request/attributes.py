@@ -141,6 +141,7 @@ class CategoricalSpec(_WithMissing):
         if self.labels is None:
             return Categorical(codes, **options)
         Categorical(codes)  # a repeated code would vanish silently in the mapping below
+        # A mapping states codes with labels as Python users do, so there is one path to the checks.
         return Categorical(dict(zip(codes, self.labels, strict=True)), **options)
 
 

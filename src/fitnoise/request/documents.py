@@ -816,6 +816,7 @@ class FiniteSpec(SpecSection):
 
     def build(self, domain: Domain) -> FiniteQuery:
         """Return the question."""
+        # Dumped first: the model holds its own classes for ranges, and the kernel reads plain lists and keys.
         stated = self.model_dump(include={"where"})["where"]
         conditions = stated if isinstance(stated, list) else [] if stated is None else [stated]
         where = []
@@ -929,6 +930,7 @@ class FurtherTablesSpec(SpecSection):
             main.source,
             delta=main.delta,
             gap=self.gap,
+            # An ε without a δ is pure where the tables are; otherwise the δ of the publication completes it.
             budget=None if self.budget is None else self.budget.build(None if promised is Privacy.PURE else main.delta),
             objective=Objective(self.objective.goal, self.objective.weights, self.objective.total_error_weight),
             cell_budgets=None if self.cell_budgets is None else self.cell_budgets.build(domain),
@@ -1258,6 +1260,7 @@ class _SpecErrors:
 
     def refuse(self) -> None:
         """Raise one SpecError for all problems found; return if nothing was found."""
+        # One error for all places: a publisher who corrects a document sees every mistake at once.
         if self.found:
             raise several_problems(self.found)
 
@@ -1283,6 +1286,7 @@ def located(error: FitnoiseError, where: str) -> SpecError:
         * A place that is a path of the document stays, except in further tables. One that is a key of the part follows
           `where`. Any other place, such as a column, becomes `where`, unless `where` is empty.
     """
+    # Errors of other classes keep their sentences, and become errors of the document that caused them.
     if isinstance(error, SpecError):
         problem = error
     else:
@@ -1296,6 +1300,7 @@ def _path_of(where: str, key: str | None) -> str | None:
     """Return the path of a key in a part of the document; a column or a name, which is no key, is left out."""
     if key is None or not where:
         return key or where or None
+    # An error of an object names its argument, such as `values[3]`; the first part decides whose key it is.
     first_key = re.split(r"[.\[]", key, maxsplit=1)[0]
     # A key of the top level is a complete path, except in further tables, which have some of these keys.
     if first_key in Spec.model_fields and not where.startswith("further_tables["):

@@ -125,6 +125,7 @@ def begun(attributes: Mapping[str, str]) -> str:
     """
     Domain({name: Ordered(0, 1) for name in attributes})  # for the checks of the names alone
     lines = [_TOP]
+    # All keys are commented out but named: a publisher sees what can be stated, and the starter states nothing.
     for table, keys in _UNIT.items():
         lines += [f"[{table}]", *_key_lines(keys), ""]
     lines += ["[accuracy]", "confidence = 0.95  # of every margin", ""]

@@ -28,6 +28,7 @@ def cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
     if b is None:
         return None
     return {
+        # As texts: a float would lose digits of a fraction such as 1/3, and a plan would be charged another cost.
         "rho": None if b.rho is None else str(b.rho),
         "mu": b.mu,
         "epsilon": b.epsilon if b.pure is None else str(b.pure),
@@ -113,6 +114,7 @@ def small_document(small: SmallDatabase | None) -> dict[str, Any]:
         "temperature": small.temperature,
         "variant": small.variant.value,
     }
+    # A document leaves out what equals the defaults, so that one publication has one document and one hash.
     usual = small == SmallDatabase(small.size)
     return {"mechanism": "projection", "size": small.size, "projection": None if usual else settings}
 

@@ -539,6 +539,7 @@ def table(
             "Nothing was planned.",
             place="change",
         )
+    # The parser of keys is used here, too, so that both refuse a name that is no text in the same words.
     by_value = tuple(a for a, _ in values_by_name(attributes))
     # A document lists all columns as attributes, those with a view included: this keeps their order.
     # A second view of one attribute stays in the list, so that the next lines refuse it.
@@ -703,6 +704,7 @@ class Family(LazySequence[Table]):
     @cached_property
     def combinations(self) -> NDArray[np.intp]:
         """Positions in `pattern_attributes` of the attributes of each of T tables, (T, order), increasing in a row."""
+        # Straight into an array: a list of all combinations would take many times the memory.
         flat = itertools.chain.from_iterable(itertools.combinations(range(len(self.pattern_attributes)), self.order))
         return np.fromiter(flat, dtype=np.intp, count=len(self) * self.order).reshape(-1, self.order)
 
@@ -827,6 +829,7 @@ def _each_number(numbers: Iterable[Any], target: Target) -> tuple[float, ...]:
 
 def _varying(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the array with length 1 along each axis of stride 0, where its entries repeat."""
+    # Broadcast axes have stride 0: millions of equal numbers are checked as one.
     return x[tuple(slice(None) if stride else slice(0, 1) for stride in x.strides)]
 
 
@@ -920,6 +923,7 @@ class TableSequence(LazySequence[Table]):
         return int(self.starts[-1])
 
     def _build(self, i: int) -> Table:
+        # A pattern can have 2^21 tables: a search among the parts finds one without making the others.
         part_index = int(np.searchsorted(self.starts, i, side="right")) - 1
         part = self.parts[part_index]
         return part if isinstance(part, Table) else part[i - int(self.starts[part_index])]
@@ -1017,6 +1021,7 @@ class Workload:
                     f"Give a target with a variance from {MIN_VARIANCE:g} to {1 / MIN_VARIANCE:g}.",
                     "Nothing was planned.",
                 )
+        # Different names can have one file name, as "A b" and "a_b" do, and the second table would replace the first.
         files = items.slugs()
         if len(set(files)) != len(files):
             _refuse_twins(items, files)

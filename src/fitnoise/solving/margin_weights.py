@@ -123,6 +123,7 @@ def _subsets(margin: int) -> Iterator[int]:
         yield part
         if part == 0:
             return
+        # The subtraction borrows through all bits outside the margin, so the subsets come in falling order, each once.
         part = (part - 1) & margin
 
 
@@ -161,6 +162,7 @@ def candidates(tables: Sequence[int], sizes: Sequence[int], max_count: int, *, c
     unions = sorted({a | b for a, b in itertools.combinations(masks, 2)} - {union}, key=lambda b: (_size(b, sizes), b))
     above = [b for b in [union, *unions] if _size(b, sizes) <= cells]
     below = sorted({s for a in masks for s in _subsets(a)}, key=lambda b: (-b.bit_count(), b))
+    # The tables' own margins come first: with them alone every sector is covered, for any limit.
     ordered = list(dict.fromkeys([*masks, *above, *below]))
     return np.array(sorted(ordered[: max(max_count, len(masks))]), dtype=np.int64)
 
@@ -207,6 +209,7 @@ class _MarginObjective:
 
     def __init__(self, information: sp.csr_array, shares: sp.csr_array, numbers: Floats, t: float | None) -> None:
         self.information, self.shares, self.numbers, self.t = information, shares, numbers, t
+        # Kept as rows, too: each gradient multiplies by both transposes.
         self._columns, self._sectors = information.T.tocsr(), shares.T.tocsr()
 
     def sharper(self, t: float) -> _MarginObjective:
@@ -238,6 +241,7 @@ class _MarginObjective:
         else:
             ratios = v / self.numbers
             top = float(ratios.max())
+            # Relative to the largest ratio: powers of 1024 of the ratios themselves would overflow.
             powers = (ratios / top) ** (self.t - 1)
             norm = float(powers @ ratios) / top
             value, q = math.log(top) + math.log(norm) / self.t, powers / (self.numbers * (top * norm))
@@ -316,6 +320,7 @@ class _WeightSearch:
                     return
                 # The start is near an optimum, so the sharpest objectives are enough.
                 around.append(self.descend(shapes.covered(start), self.objectives[-2:], SCREENING))
+            # The best of all neighbours, and not the first that is better: the order of margins must not decide.
             best, best_weights = min(around, key=lambda pair: pair[0], default=(math.inf, weights))
             if best > value * (1 - 1e-6):
                 return
@@ -373,6 +378,8 @@ class _Shapes:
         """
         missing = np.asarray(self._pattern @ chosen.astype(np.float64)) == 0
         while missing.any():
+            # The greedy rule for set cover: its covers have few margins, and every further one takes a share of the
+            # budget.
             gain = np.asarray(self._columns @ missing.astype(np.float64))
             best = int(np.argmax(gain * liked))
             missing &= np.asarray(self._columns[[best]].toarray()).ravel() == 0
@@ -384,6 +391,7 @@ class _Shapes:
         draws = self._rng.uniform(0.7, 1.0, size=(k,))
         out = np.zeros(k)
         for order, count in ((level, leading), (then, k)):
+            # Another order is taken only where this one covers nothing more; random draws make the covers differ.
             liked = np.where(self._orders == order, 1.0, 1e-9) * draws
             out[list(itertools.islice(self._filling(out > 0, liked), count))] = 1.0
         return out
@@ -419,6 +427,7 @@ class _Shapes:
 def _neighbours(weights: Floats) -> Iterator[Floats]:
     """Yield the weights with one margin left out, or one added at the median size of the others."""
     used = np.flatnonzero(weights)
+    # The median: a few large margins would make an added one dominate at the mean.
     usual = float(np.median(weights[used]))
     for b in np.argsort(weights, kind="stable"):
         neighbour = weights.copy()

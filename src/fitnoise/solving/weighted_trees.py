@@ -199,12 +199,14 @@ class TreeWeights:
     @property
     def vector(self) -> Floats:
         """The logarithms of all weights, and of all r below the top."""
+        # In logarithms no bound is needed for positive weights, and steps are relative, over many orders of magnitude.
         return np.asarray(np.log(np.concatenate(self._arrays)))
 
     def from_vector(self, vector: Floats) -> TreeWeights:
         """Return the weights of these logarithms, in the layout of this weighting."""
         parts = iter(np.split(np.exp(vector), np.cumsum([len(a) for a in self._arrays])[:-1]))
         x = tuple(tuple(next(parts) for _ in levels) for levels in self.x)
+        # The r of the top has no place above, so it stays as it is.
         return TreeWeights(x, tuple((levels[0], *(next(parts) for _ in levels[1:])) for levels in self.r))
 
     @property
@@ -355,6 +357,7 @@ def _sharpened(
     for norm in NORMS[-1:] if many and still else NORMS:
         if best[1] <= enough:
             break
+        # Each norm is another function, so its first value is not compared with the last one of the norm before.
         count, last = 0, np.inf
         result = so.minimize(
             _smoothed, current.vector, args=(problem, current, norm, still), jac=True, method="L-BFGS-B",
@@ -381,6 +384,7 @@ def _smoothed(
     tree, counts = problem.tree, problem.tree.counts
     errors = AchievedErrors.from_weights(problem, like.from_vector(vector))
     max_cost, worst = float(errors.profile.max()), errors.worst
+    # Relative to the largest: powers of 20,000 of the costs themselves would overflow or vanish.
     p = (errors.profile / max_cost) ** (norm - 1)
     q = [(v / worst) ** (norm - 1) for v in errors.variances]
     costs = float(p @ (errors.profile / max_cost))
@@ -431,6 +435,7 @@ def _balanced(
         mass = _masses(tree, p)
         weights = _take_step(problem, weights, mass, q)
         errors = AchievedErrors.from_weights(problem, weights)
+        # The cost need not fall from step to step, so the best weights are kept on the way.
         best = min(best, (weights.scaled(errors.worst), errors.cost), key=lambda x: x[1])
         if best[1] <= enough:
             break
@@ -465,6 +470,8 @@ def _take_step(problem: LevelProblem, weights: TreeWeights, mass: Sequence[Float
         information, w = LevelInformation.from_weights(tree, x, r), _own_weights(problem, sector.deep, sector.tables, q)
         less, turned = information.slopes(w)
         load, y = information.loads(mass[sector.deep]), information.prices
+        # At the best x the slope of costs equals that of variances, load = less: this step multiplies x by the root of
+        # their ratio.
         new = [
             np.maximum(a * np.sqrt(np.maximum(d, 0.0) / m), _FAINT / variance)
             for a, d, m, variance in zip(x, less, load, information.total_gamma, strict=True)

@@ -181,6 +181,7 @@ class FiniteQuery:
                 "No question was made.",
                 place="quantile",
             )
+        # Left-out records are counted by unit, before cells: no condition on cells can apply.
         if self.question is QuestionKind.LEFT_OUT and self.where:
             raise WorkloadError(
                 "left-out-with-condition",
@@ -396,6 +397,8 @@ class FiniteQuery:
                 )
         for condition in self.where:
             for a, values in condition:
+                # To list the cells is the check: a value that the attribute lacks raises here, before any data are
+                # read.
                 values.cells(domain[a])
         if self.question is QuestionKind.SUM and not isinstance(domain[self._queried_attributes], Ordered):
             raise WorkloadError(
@@ -459,6 +462,7 @@ class FiniteQuery:
         Returns:
             The ranks; None for other questions.
         """
+        # A replaced record moves the ranks by more than an added one, so the scores depend on the relation.
         replaces = Neighbours.REPLACE_ONE in adjacency.step_relations
         return None if self.quantile_level is None else RankScores(self.quantile_level, self.people, replaces)
 
@@ -712,6 +716,7 @@ class FiniteQuery:
             indicator[list(values.cells(domain[a]))] = 1
             shape = [1] * matching.ndim
             shape[margin.index(a)] = -1
+            # Every cell is multiplied, whether it matches or not: the time does not depend on the counts.
             matching = matching * indicator.reshape(shape)
         return matching
 
@@ -819,6 +824,7 @@ def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
 
 def _condition(pairs: Iterable[tuple[str, Any]]) -> Condition:
     """Return the condition sorted by attribute, so that equal conditions are equal."""
+    # Sorted, since a mapping keeps the order in which it was written, and equal questions must have one plan hash.
     entries = tuple(sorted(((str(a), Selection.parse(values)) for a, values in pairs), key=lambda pair: pair[0]))
     if len({a for a, _ in entries}) != len(entries) or any(not values.items for _, values in entries):
         raise WorkloadError(

@@ -73,6 +73,7 @@ class View(abc.ABC):
         if views := [c.__name__ for c in parents if abc.ABC not in c.__bases__]:
             raise TypeError(f"The class {cls.__name__} inherits from the view {views[0]}.")
         names = {name for c in parents for name, hint in c.__annotations__.items() if "ClassVar" in str(hint)}
+        # Checked when the class is made: a view without a text would otherwise fail in the first report that shows it.
         lacking = {x for x in names if not hasattr(cls, x)}
         # Python itself would refuse these only when the first object is made.
         lacking |= {x for x in dir(cls) if getattr(getattr(cls, x, None), "__isabstractmethod__", False)}
@@ -216,6 +217,7 @@ class KeyedView(View, abc.ABC):
     @classmethod
     def key_document(cls, views: Mapping[str, Self]) -> Any:
         """Return the value of the key: the names alone if the views have no values, otherwise a value by name."""
+        # The shorter form where it says the same: documents of equal tables are equal.
         values = {a: view.document for a, view in views.items()}
         return list(values) if all(value is None for value in values.values()) else values
 
@@ -235,6 +237,7 @@ class SteppedView(KeyedView, abc.ABC):
     @classmethod
     def parse(cls, entry: Entry) -> Self:
         """Return the view; a name alone means one step. Raise WorkloadError for fewer steps than `min_steps`."""
+        # A list of names states no steps, and the step of one is what most tables mean.
         n = 1 if entry.value is None else entry.value
         if not is_integer(n) or n < cls.min_steps:
             raise WorkloadError(
