@@ -15,7 +15,9 @@ from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.mechanisms.finite.ranks import by_ranks
-from fitnoise.mechanisms.registry import planner_for
+from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.laplace.mechanism import LAPLACE
+from fitnoise.mechanisms.projection.mechanism import PROJECTION
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.solving.witnesses import claimed
@@ -154,11 +156,11 @@ def possible_cells(design, names, position):
 
 
 def plan_of(publication, strategy, evidence, status, setting=None):
-    """A plan for tables of one part, with this strategy."""
+    """A plan for tables of one part, with this strategy in sectors or by margin."""
     (request,) = publication.groups
-    return Plan.from_parts(
-        publication, [TablePart(planner_for(request).mechanism, request, strategy, evidence, status, setting)]
-    )
+    unbiased = LAPLACE if request.privacy is fn.Privacy.PURE else GAUSSIAN
+    mechanism = unbiased if request.small_database is None else PROJECTION
+    return Plan.from_parts(publication, [TablePart(mechanism, request, strategy, evidence, status, setting)])
 
 
 def remade(plan, *, publication=None, finite=None, **part):

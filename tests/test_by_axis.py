@@ -583,8 +583,9 @@ WIDE = fn.Domain(o=fn.Ordered(1, 200), u=fn.Ordered(1, 200), x=fn.Ordered(1, 300
     ],
 )
 def test_what_is_refused_still_is_refused_before_any_work(tables, options, message):
-    with refused("workload.too-many-joint-cells"):
+    with refused("workload.too-many-joint-cells") as caught:
         fn.plan(fn.Workload(WIDE, tables), **options)
+    assert message in caught.value.needed
 
 
 @pytest.mark.parametrize(("name", "limit"), [("MAX_TABLES", 1), ("MAX_COUNTS", 39_999)])

@@ -1888,7 +1888,9 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
     code, out, err = run("compare", "spec.toml", "--all")
     assert code == 0
     assert err.splitlines()[0] == "planning …"
-    lines = out.splitlines()
+    compared, unsuitable = out.split("\n\nunsuitable mechanism")
+    assert re.findall(r"^\S+", unsuitable, re.MULTILINE)[-1] == "projection"
+    lines = compared.splitlines()
     assert re.split(r" {2,}", lines[0]) == [
         "privacy", "strategies", "epsilon", "ratio to bound", "noisy answers", "seconds"
     ]  # fmt: skip
@@ -1916,8 +1918,9 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
     assert code == 0
     assert "margins ×" in out.splitlines()[0]
     budget = ["at epsilon = 1", "delta = 1e-09 for Gaussian noise, none for pure noise"]
-    assert out.splitlines()[-5:-3] == budget
-    assert out.splitlines()[-1] == lines[-1]  # targets or a budget: the ratio of the total to the least
+    spent = out.split("\n\nunsuitable mechanism")[0].splitlines()
+    assert spent[-5:-3] == budget
+    assert spent[-1] == lines[-1]  # targets or a budget: the ratio of the total to the least
 
 
 def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
@@ -1929,6 +1932,8 @@ def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
     assert plan.publication.budget == fn.Budget(epsilon=Fraction(1, 2))
     keys = {"privacy", "family", "epsilon", "error", "ratio", "noisy_answers", "seconds"}
     assert all(set(a) == keys for a in document["alternatives"])
+    reasons = {x["mechanism"]: x["reason"] for x in document["unsuitable"]}
+    assert reasons["projection"] == "the specification has no size of a small database"
     errors = [a["error"] for a in document["alternatives"]]
     assert errors == sorted(errors)
     assert errors[0] == pytest.approx(plan.relaxation**0.5)

@@ -186,12 +186,13 @@ class Planner(abc.ABC):
 
     mechanism: TableMechanism
 
-    is_default: bool = True
-    """False if the planner of another form of the design chooses this form where it suits."""
-
-    def supports(self, request: Publication) -> bool:
-        """Return True if the mechanism supports these tables: they have its privacy and no small database."""
-        return request.privacy is self.mechanism.privacy and request.small_database is None
+    def supports(self, request: Publication) -> Message | None:
+        """Return None if the mechanism supports these tables, or the reason against it, as a clause."""
+        if request.small_database is not None:
+            return Message("report.unsuitable.small_database")
+        if request.privacy is not self.mechanism.privacy:
+            return Message("report.unsuitable.privacy", (Value("privacy", self.mechanism.privacy.value),))
+        return None
 
     def is_dense(self, request: Publication) -> bool:
         """Return True if the tables have so few cells that a search over strategies on all cells is possible."""
@@ -200,12 +201,20 @@ class Planner(abc.ABC):
 
     @abc.abstractmethod
     def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
-        """Return the part for these tables.
+        """Return the part of this mechanism for tables that it supports.
 
         Raises:
             PlanError: No plan was found, or an option does not apply to this mechanism.
             WorkloadError: The tables cannot be planned.
         """
+
+    def plan_if_preferred(self, request: Publication, effort: SearchOptions) -> TablePart | None:
+        """Return the part for tables without a named mechanism; None to leave them to the next planner.
+
+        Raises:
+            PlanError, WorkloadError: As :meth:`plan`.
+        """
+        return self.plan(request, effort)
 
 
 class Codec(abc.ABC):

@@ -1,4 +1,4 @@
-"""The planners of tables by the name of their mechanism.
+"""The planners of tables, and the choice between them.
 
 A new mechanism needs a folder, a line here, and a line in the list of mechanisms in the tests.
 """
@@ -7,42 +7,50 @@ from __future__ import annotations
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.units import Privacy
-from fitnoise.mechanisms._base import Planner
+from fitnoise.mechanisms._base import Planner, SearchOptions
 from fitnoise.mechanisms.gaussian.planning import LevelPlanner, PlacePlanner, ProductPlanner, SectorPlanner
 from fitnoise.mechanisms.laplace.planning import LaplacePlanner
 from fitnoise.mechanisms.projection.planning import ProjectionPlanner
+from fitnoise.mechanisms.tables import TablePart
+from fitnoise.messages import Message
 from fitnoise.request.publication import Publication
 
-PLANNERS: dict[str, Planner] = {
-    x.mechanism.name: x
-    for x in (
-        SectorPlanner(),
-        LevelPlanner(),
-        PlacePlanner(),
-        ProductPlanner(),
-        LaplacePlanner(),
-        ProjectionPlanner(),
-    )
-}
+PLANNERS: tuple[Planner, ...] = (
+    LevelPlanner(),
+    PlacePlanner(),
+    ProductPlanner(),
+    SectorPlanner(),
+    LaplacePlanner(),
+    ProjectionPlanner(),
+)
+"""The planners in order of preference: :func:`plan_tables` asks one after the other."""
 
 
-def planner_for(request: Publication) -> Planner:
-    """Return the default planner for a publication of tables; it may choose another form of the design.
+def plan_tables(request: Publication, effort: SearchOptions) -> TablePart:
+    """Return the part for tables, from the first planner that supports them and prefers its part to later ones.
 
     Raises:
-        PlanError: Not exactly one planner is the default for these tables.
+        PlanError: No planner supports the tables, no plan was found, or an option does not apply to the mechanism.
+        WorkloadError: The tables cannot be planned.
     """
-    defaults = [x for x in PLANNERS.values() if x.is_default and x.supports(request)]
-    if len(defaults) != 1:
-        raise PlanError(
-            "privacy-without-mechanism",
-            f"No mechanism gives the privacy {Privacy(request.privacy).value!r} for these tables.",
-            "",
-            "Set privacy = 'zcdp', 'pure' or 'auto'.",
-            "No plan was made.",
-            place="privacy",
-        )
-    return defaults[0]
+    for planner in PLANNERS:
+        part = planner.plan_if_preferred(request, effort) if planner.supports(request) is None else None
+        if part is not None:
+            return part
+    raise PlanError(
+        "privacy-without-mechanism",
+        f"No mechanism gives the privacy {Privacy(request.privacy).value!r} for these tables.",
+        "",
+        "Set privacy = 'zcdp', 'pure' or 'auto'.",
+        "No plan was made.",
+        place="privacy",
+    )
+
+
+def unsuitable(request: Publication) -> dict[str, Message]:
+    """Return the reason against each mechanism that gives the privacy of the tables and does not support them."""
+    reasons = {x.mechanism.name: x.supports(request) for x in PLANNERS if x.mechanism.privacy is request.privacy}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def planner_by_name(name: object) -> Planner:
@@ -51,12 +59,13 @@ def planner_by_name(name: object) -> Planner:
     Raises:
         PlanError: No mechanism has this name.
     """
-    if not isinstance(name, str) or name not in PLANNERS:
+    planners = {x.mechanism.name: x for x in PLANNERS}
+    if not isinstance(name, str) or name not in planners:
         raise PlanError(
             "unknown-mechanism",
             f"The plan names the mechanism {name!r} for tables, which fitnoise does not have.",
-            f"The mechanisms are {', '.join(map(repr, PLANNERS))}.",
+            f"The mechanisms are {', '.join(map(repr, planners))}.",
             "Use the fitnoise version that made the plan, or plan again.",
             "Nothing was measured.",
         )
-    return PLANNERS[name]
+    return planners[name]

@@ -22,9 +22,8 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import DataSource, Privacy, PrivacyUnit
 from fitnoise.mechanisms._base import SearchOptions
 from fitnoise.mechanisms.finite.selection import ChosenMechanism, choose
-from fitnoise.mechanisms.gaussian import planning as fit_for_use
 from fitnoise.mechanisms.laplace import planning as matrix
-from fitnoise.mechanisms.registry import planner_by_name, planner_for
+from fitnoise.mechanisms.registry import plan_tables, planner_by_name
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, english
 from fitnoise.planning.plan import Plan
@@ -88,7 +87,7 @@ def plan(
         other_units: Further units. The report states the cost of each, and each has an account of its own.
         series: The attribute whose values are periods, for tables that are released period by period
             (docs/howto/release_a_series.md).
-        refine: As in :func:`fitnoise.mechanisms.gaussian.planning.plan`; Gaussian noise only.
+        refine: As in :class:`~fitnoise.mechanisms._base.SearchOptions`; Gaussian noise only.
         start: A plan for similar tables, whose weights are the starting point. Changes the time taken, and the result
             only within the gap. Plans that are "pure" or "auto" ignore it.
         device: The place of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda". Plans that are
@@ -144,7 +143,7 @@ def plan(
     effort = SearchOptions(
         gap, refine, None if start is None else start.table_part, device, max_iterations, progress, seconds
     )
-    parts = [planner_for(tables).plan(tables, effort) for tables in publication.groups]
+    parts = [plan_tables(tables, effort) for tables in publication.groups]
     return assembled(publication, parts, mechanisms_of(publication))
 
 
@@ -242,7 +241,7 @@ class Comparison(HtmlDisplay):
             return None
         request = replace(publication, objective=Objective(Goal.TOTAL_ERROR), budget=None, cap=None, gap=None)
         try:
-            optimum = fit_for_use.plan(request)
+            optimum = plan_tables(request, SearchOptions())
         except (WorkloadError, PlanError):
             return None
         error, best = (
@@ -325,7 +324,8 @@ def compare(
     posed = {Privacy.ZCDP: replace(request, privacy=Privacy.ZCDP), Privacy.PURE: _pure(request)}
     begun = time.perf_counter()
     # The cap is checked at the end, where the other kind of noise may still be within it.
-    gaussian = fit_for_use.plan(replace(posed[Privacy.ZCDP], cap=None), device=device, progress=progress)
+    effort = SearchOptions(device=device, progress=progress)
+    gaussian = plan_tables(replace(posed[Privacy.ZCDP], cap=None), effort)
     took = time.perf_counter() - begun
     both = {Privacy.ZCDP: replace(gaussian, publication=posed[Privacy.ZCDP])}
     search: matrix.StrategySearch | None = None

@@ -80,7 +80,7 @@ class Plan(HtmlDisplay):
         if not same or tuple(queries) != self.publication.questions or len(tables) + len(queries) != len(self.parts):
             raise parts_of_another_publication()
         # A plan from a file can name any mechanism, also one that ignores an option of the request.
-        if any(not planner_by_name(p.mechanism.name).supports(p.publication) for p in self.groups):
+        if any(planner_by_name(p.mechanism.name).supports(p.publication) is not None for p in self.groups):
             raise PlanError(
                 "mechanism-does-not-suit",
                 "Tables of the plan have another mechanism than they need.",

@@ -9,6 +9,7 @@ from fitnoise.mechanisms.finite.selection import ChosenMechanism
 from fitnoise.mechanisms.gaussian import budgets
 from fitnoise.mechanisms.projection import report as projection
 from fitnoise.mechanisms.projection.simulation import SettingChoice
+from fitnoise.mechanisms.registry import unsuitable
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
@@ -59,9 +60,20 @@ def comparison_report(publication: Publication, comparison: Comparison, delta: f
                 () if comparison.total_error is None else (Message("report.comparison.total_error", (total,)),),
                 (total,),
             ),
+            _unsuitable_mechanisms(comparison.gaussian.publication),
             *choices(publication.questions, comparison.finite),
         ),
     )
+
+
+def _unsuitable_mechanisms(publication: Publication) -> Section:
+    """Return the mechanisms that do not support these tables, each with the reason."""
+    columns = (
+        ReportColumn("mechanism", Message("report.heading.unsuitable")),
+        ReportColumn("reason", Message("report.heading.reason"), ValueKind.MESSAGE),
+    )
+    rows = ({"mechanism": name, "reason": reason} for name, reason in unsuitable(publication).items())
+    return Section(tables=(ReportTable.from_rows("unsuitable", columns, rows),))
 
 
 def separate_budgets(comparison: Comparison) -> Section:

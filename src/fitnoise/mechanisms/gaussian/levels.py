@@ -34,6 +34,7 @@ from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.mechanism import BlockErrors, GaussianDescriptions, GaussianProof, SectorCodec
 from fitnoise.mechanisms.gaussian.terms import target_ratios
 from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, alternating, mean_weight
+from fitnoise.messages import Message
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.workloads import attributes_by_level, levels_of_one_tree, uneven_levels
 from fitnoise.solving import trees
@@ -53,10 +54,13 @@ MAX_DENSE_LEAVES = 2_000
 hours."""
 
 
-def is_supported(request: Publication) -> bool:
-    """Return True if the tables can be planned by levels of a tree."""
-    is_fit_for_use = request.objective.goal is Goal.FIT_FOR_USE and request.cell_budgets is None
-    return is_fit_for_use and bool(uneven_levels(request.workload))
+def level_obstacle(request: Publication) -> Message | None:
+    """Return the reason against a plan by levels of a tree, as a clause; None if it is possible."""
+    if request.objective.goal is not Goal.FIT_FOR_USE:
+        return Message("report.unsuitable.goal")
+    if request.cell_budgets is not None:
+        return Message("report.unsuitable.cell_budgets")
+    return None if uneven_levels(request.workload) else Message("report.unsuitable.levels")
 
 
 def deepest_level_size(request: Publication) -> int:
@@ -67,7 +71,7 @@ def deepest_level_size(request: Publication) -> int:
 
 def refuse_endless(request: Publication) -> None:
     """Raise WorkloadError if the levels of too many places would be planned as one structured attribute."""
-    if deepest_level_size(request) > MAX_DENSE_LEAVES and not is_supported(request):
+    if deepest_level_size(request) > MAX_DENSE_LEAVES and level_obstacle(request) is not None:
         raise WorkloadError(
             "too-many-places-in-levels",
             f"The levels {uneven_levels(request.workload)} have {deepest_level_size(request):,} places at the deepest "
@@ -499,7 +503,7 @@ class LevelCodec(TreeCodec, SectorCodec):
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
-        if not is_supported(part.publication):
+        if level_obstacle(part.publication) is not None:
             raise PlanError(
                 "levels-without-tree",
                 "The plan states that it is by levels, and its publication cannot be planned by levels.",

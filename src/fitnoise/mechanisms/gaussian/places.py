@@ -37,7 +37,7 @@ from fitnoise.mechanisms.gaussian.levels import (
     TreeErrors,
     TreeEstimation,
     TreeProof,
-    is_supported,
+    level_obstacle,
     problem,
 )
 from fitnoise.mechanisms.gaussian.mechanism import GaussianDescriptions, other_sectors
@@ -288,7 +288,7 @@ class PlaceCodec(TreeCodec):
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
-        if not is_supported(part.publication) or not isinstance(part.strategy, TreeStrategy):
+        if level_obstacle(part.publication) is not None or not isinstance(part.strategy, TreeStrategy):
             raise PlanError(
                 "places-without-tree",
                 "The plan states that it is by place, and its publication or its strategy is not.",

@@ -27,14 +27,14 @@ from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.designs.trees import TreeStrategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Planner, SearchOptions
+from fitnoise.mechanisms._base import Planner, SearchOptions, TableMechanism
 from fitnoise.mechanisms.gaussian import places as by_place
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
 from fitnoise.mechanisms.gaussian.levels import (
     LEVELS,
     LevelEstimation,
     deepest_level_size,
-    is_supported,
+    level_obstacle,
     problem,
     refuse_endless,
 )
@@ -147,6 +147,9 @@ minutes."""
 PRODUCT_GAP = 5e-2
 """Largest gap of product form without a requested gap: several views of several attributes can exceed it."""
 
+LEVEL_REASON = "With noise scales by level or by class of place, no smaller gap may be possible."
+"""The reason against a smaller gap of a plan by levels."""
+
 PRODUCT_BITS = (16, 13, 10, 8)
 """Bits of the factors of a product, tried until the exact sampler can draw the noise: entries multiply."""
 
@@ -155,31 +158,8 @@ BITS = (20, 24, 28, 32, 36)
 7·2⁻ᵇ of Δ², so bits that would cost more than the gap are skipped."""
 
 
-def plan(
-    publication: Publication,
-    *,
-    gap: float | None = None,
-    refine: bool = False,
-    start: TablePart | None = None,
-    device: str | None = None,
-    max_iterations: int = 2000,
-    progress: Callable[[int, float], None] | None = None,
-) -> TablePart:
-    """Find the Gaussian noise that meets every target at the least privacy cost, with proof. Reads no data.
-
-    Args:
-        publication: A publication with ρ-zCDP as its privacy.
-        gap: Relative distance value/bound − 1 that the plan must certify. Default: the publication's gap. Without one,
-            the planner reports the gap it reached. It aims at 1e-6, or at more for sets of records, product form and
-            levels of many places.
-        refine: True to choose, among the plans of least cost, the one of lexicographically least privacy profile
-            (Theorem 11). Every record is then as private as the targets allow. It helps if `slack` is not 0, and takes
-            some more solves.
-        start: A plan for similar tables, whose weights are the start. It changes the time, and the result only within
-            the gap.
-        device: The device of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda".
-        max_iterations: The largest number of iterations of the solver.
-        progress: A callback with the iteration and the relative gap so far.
+def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
+    """Find the Gaussian noise on sectors that meets every target at the least privacy cost, with proof.
 
     Returns:
         A plan whose integer strategy meets all targets. Under a budget, it meets the targets times one common factor.
@@ -199,35 +179,9 @@ def plan(
 
     **Source.** Problems 1 and 2, section 3; the solver and the certificate are this project's.
     """
-    gap = publication.gap if gap is None else gap
-    # A series needs noise by sectors, whose rows can be in the order of time.
-    many = deepest_level_size(publication) if is_supported(publication) and publication.series is None else 0
-    # Only a joint plan can be refined, so `refine` waits for the slower one.
-    if many > (MAX_DENSE_LEAVES_SLOW if refine else MAX_DENSE_LEAVES):
-        aim, enough = (LEVEL_GAP, SIMPLE_LEVELS_GAP) if gap is None else (gap, gap)
-        part = _by_level(publication, aim, enough, refine=refine)
-        gap_limit = REPLACED_GAP if publication.unit.neighbours is Neighbours.REPLACE_ONE else 1.5 * LEVEL_GAP
-        if many > MAX_DENSE_LEAVES_SLOW or part.gap <= (gap_limit if gap is None else gap):
-            why = "Places with different numbers of places are too many here for smaller gaps."
-            return _check_gap_and_cap(part, gap, why)
+    gap, publication, refine = _required_gap(request, effort), request, effort.refine
     refuse_endless(publication)
     refuse_wide(publication)
-    cells = joint_cells(publication)
-    can_be_joint = cells <= MAX_STRUCTURED_CELLS
-    is_dense = publication.series is not None or (refine and can_be_joint)
-    replaced = publication.unit.neighbours is Neighbours.REPLACE_ONE
-    if (
-        cells > (MAX_STRUCTURED_CELLS if replaced else MAX_DENSE_CELLS)
-        and not is_dense
-        and obstacle(publication) is None
-    ):
-        # Where a joint plan is possible too, it replaces a product form that fails.
-        with contextlib.suppress(*((WorkloadError, PlanError) if can_be_joint else ())):
-            product = _by_axis(publication, refine=refine, progress=progress)
-            gap_limit = PRODUCT_GAP if cells <= MAX_DENSE_CELLS_SLOW else math.inf
-            if not can_be_joint or product.gap <= (gap_limit if gap is None else gap):
-                why = f"In product form, in which {cells:,} joint cells are planned, no smaller gap may be possible."
-                return _check_gap_and_cap(product, gap, why)
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = in_time(publication, decompose(publication.workload, separate=publication.structured_attributes))
     objective = terms(publication, decomposition)
@@ -247,10 +201,10 @@ def plan(
             publication,
             goal=goal,
             refine=refine,
-            start=start,
-            device=device,
-            max_iterations=max_iterations,
-            progress=progress,
+            start=effort.start,
+            device=effort.device,
+            max_iterations=effort.max_iterations,
+            progress=effort.progress,
             record_kinds=record_kinds,
         )
 
@@ -264,7 +218,11 @@ def plan(
         def solve_sets(formulation: Formulation, start: Weights | None, gap: float) -> Solution:
             with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
                 return solver.solve(
-                    formulation.problem, start=start, gap=gap, max_iterations=max_iterations, progress=progress
+                    formulation.problem,
+                    start=start,
+                    gap=gap,
+                    max_iterations=effort.max_iterations,
+                    progress=effort.progress,
                 )
 
         part = _in_sets(decomposition, objective, publication, part, aim, solve_sets)
@@ -496,13 +454,16 @@ def _check_gap_and_cap(part: TablePart, gap: float | None, reason: str, alternat
     return part
 
 
-def _by_level(publication: Publication, goal: float, enough: float, *, refine: bool) -> TablePart:
-    """Return the plan of tables by levels of a tree that has too many leaves for one structured attribute.
+def _by_level(
+    publication: Publication, goal: float, enough: float, *, refine: bool, mechanism: TableMechanism | None = None
+) -> TablePart:
+    """Return the plan of tables by levels of a tree.
 
     goal: The gap that the search for the bound and for scales by class aims at.
     enough: The gap above which scales by class of place are tried too; replaced by 2 · LEVEL_GAP for replace-one
         neighbours. If targets vary by place, and records follow no pattern, only scales by class are tried.
     refine: True raises PlanError, since such plans cannot be refined.
+    mechanism: LEVELS or PLACES to try only one scale for each level and margin, or only scales by class of place.
     """
     if refine:
         raise PlanError(
@@ -520,7 +481,16 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
     evidence = trees.ascend(level_problem, goal / 20, min(LEVEL_ITERATIONS, max(20, LEVEL_WORK // classes)))
     has_equal_places = all((x == 1).all() for x in level_problem.looser) or bool(publication.adjacency.pattern)
     part = weights = None
-    if has_equal_places:
+    if mechanism is LEVELS and not has_equal_places:
+        raise PlanError(
+            "levels-with-varying-targets",
+            f"The mechanism is {LEVELS.name!r}, and the targets of a level vary by place.",
+            "It has one noise scale for each level and margin.",
+            f"Name {PLACES.name!r}, leave mechanism out, or give each level one target.",
+            "No plan was made.",
+            place="mechanism",
+        )
+    if has_equal_places and mechanism is not PLACES:
         mixed = level_problem.mixed(evidence.kinds)
         weights = trees.solve(mixed)
         factors = [x[:, None, None] for x in trees.factors(mixed, decomposition, weights)]
@@ -531,7 +501,7 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
         part = TablePart(LEVELS, publication, strategy, evidence, outcome)
         refuse_pointless(part.exact_cost)
     max_gap = 2 * LEVEL_GAP if level_problem.replaced else enough  # costs by place of replaced records are only a bound
-    if part is None or (part.gap > max_gap and not publication.adjacency.pattern):
+    if part is None or (mechanism is None and part.gap > max_gap and not publication.adjacency.pattern):
         max_gap = (
             CLASS_SCALES_GAP
             if sum(map(len, level_problem.tree.counts)) <= MANY_CLASSES
@@ -665,41 +635,59 @@ def allowance(decomposition: Decomposition) -> str:
     return "The queries are real numbers of deficient rank, answered to 26 bits, and the gap includes this error."
 
 
+def _required_gap(request: Publication, effort: SearchOptions) -> float | None:
+    """Return the gap that a plan must certify, or None. Raise PlanError if the effort has a time limit."""
+    if effort.seconds is not None:
+        raise PlanError(
+            "seconds-with-gaussian-noise",
+            "seconds is set, and the noise is Gaussian.",
+            "seconds limits the search for plans with Laplace noise.",
+            "Leave seconds out, or request a larger gap.",
+            "No plan was made.",
+        )
+    return request.gap if effort.gap is None else effort.gap
+
+
+@final
 class SectorPlanner(Planner):
-    """The planner of Gaussian noise; it chooses levels, places or product form where sectors have too many cells."""
+    """The planner of Gaussian noise on sectors."""
 
     mechanism = GAUSSIAN
 
     def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
         """Return the part of least cost for these tables."""
-        if effort.seconds is not None:
-            raise PlanError(
-                "seconds-with-gaussian-noise",
-                "seconds is set, and the noise is Gaussian.",
-                "seconds limits the search for plans with Laplace noise.",
-                "Leave seconds out, or request a larger gap.",
-                "No plan was made.",
-            )
-        return plan(
-            request,
-            gap=effort.gap,
-            refine=effort.refine,
-            start=effort.start,
-            device=effort.device,
-            max_iterations=effort.max_iterations,
-            progress=effort.progress,
-        )
+        return _by_sector(request, effort)
 
 
-class LevelPlanner(SectorPlanner):
+class LevelPlanner(Planner):
     """The planner of one noise scale for each level and margin."""
 
     mechanism = LEVELS
-    is_default = False
 
-    def supports(self, request: Publication) -> bool:
-        """Return True for a publication with Gaussian noise that `is_supported`."""
-        return super().supports(request) and is_supported(request)
+    def supports(self, request: Publication) -> Message | None:
+        """Return the reason against levels, or None; a series needs noise by sectors, whose rows follow the time."""
+        series = None if request.series is None else Message("report.unsuitable.series")
+        return super().supports(request) or series or level_obstacle(request)
+
+    def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
+        """Return the part by levels, or by classes of places."""
+        gap = _required_gap(request, effort)
+        aim = LEVEL_GAP if gap is None else gap
+        part = _by_level(request, aim, math.inf, refine=effort.refine, mechanism=self.mechanism)
+        return _check_gap_and_cap(part, gap, LEVEL_REASON)
+
+    def plan_if_preferred(self, request: Publication, effort: SearchOptions) -> TablePart | None:
+        """Return the part by levels or places if there are too many places for sectors, or its gap is small enough."""
+        many, gap = deepest_level_size(request), _required_gap(request, effort)
+        # Only a joint plan can be refined, so `refine` waits for the slower one.
+        if many <= (MAX_DENSE_LEAVES_SLOW if effort.refine else MAX_DENSE_LEAVES):
+            return None
+        aim, enough = (LEVEL_GAP, SIMPLE_LEVELS_GAP) if gap is None else (gap, gap)
+        part = _by_level(request, aim, enough, refine=effort.refine)
+        gap_limit = REPLACED_GAP if request.unit.neighbours is Neighbours.REPLACE_ONE else 1.5 * LEVEL_GAP
+        if many <= MAX_DENSE_LEAVES_SLOW and part.gap > (gap_limit if gap is None else gap):
+            return None
+        return _check_gap_and_cap(part, gap, LEVEL_REASON)
 
 
 @final
@@ -708,21 +696,53 @@ class PlacePlanner(LevelPlanner):
 
     mechanism = PLACES
 
+    def supports(self, request: Publication) -> Message | None:
+        """Return the reason against scales by class of place, or None."""
+        pattern = Message("report.unsuitable.pattern") if request.adjacency.pattern else None
+        return super().supports(request) or pattern
+
+    def plan_if_preferred(self, request: Publication, effort: SearchOptions) -> TablePart | None:
+        """Return None: the search of :class:`LevelPlanner` includes scales by class of place."""
+        del request, effort
+        return None
+
 
 @final
-class ProductPlanner(SectorPlanner):
+class ProductPlanner(Planner):
     """The planner of product form."""
 
     mechanism = PRODUCTS
-    is_default = False
 
-    def supports(self, request: Publication) -> bool:
-        """Return True for a publication with Gaussian noise that :func:`obstacle` does not exclude."""
-        return super().supports(request) and obstacle(request) is None
+    def supports(self, request: Publication) -> Message | None:
+        """Return the reason against product form, or None."""
+        series = None if request.series is None else Message("report.unsuitable.series")
+        return super().supports(request) or series or obstacle(request)
 
     def is_dense(self, request: Publication) -> bool:
         """Return True if the joint cells are few enough for a joint plan, which needs more memory than product form."""
         return joint_cells(request) <= MAX_STRUCTURED_CELLS
+
+    def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
+        """Return the part in product form."""
+        gap, cells = _required_gap(request, effort), joint_cells(request)
+        part = _by_axis(request, refine=effort.refine, progress=effort.progress)
+        reason = f"In product form, in which {cells:,} joint cells are planned, no smaller gap may be possible."
+        return _check_gap_and_cap(part, gap, reason)
+
+    def plan_if_preferred(self, request: Publication, effort: SearchOptions) -> TablePart | None:
+        """Return the part in product form if there are too many joint cells for sectors, or its gap is small enough."""
+        refuse_endless(request)
+        cells, replaced = joint_cells(request), request.unit.neighbours is Neighbours.REPLACE_ONE
+        if cells > MAX_STRUCTURED_CELLS:
+            return self.plan(request, effort)
+        if effort.refine or replaced or cells <= MAX_DENSE_CELLS:
+            return None
+        # A joint plan is possible too, and replaces a product form that fails.
+        with contextlib.suppress(WorkloadError, PlanError):
+            part = self.plan(request, effort)
+            if cells > MAX_DENSE_CELLS_SLOW or _required_gap(request, effort) is not None or part.gap <= PRODUCT_GAP:
+                return part
+        return None
 
 
 @dataclass(frozen=True, eq=False)

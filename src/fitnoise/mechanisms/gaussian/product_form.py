@@ -39,7 +39,7 @@ from fitnoise.mechanisms.gaussian.mechanism import BlockErrors, GaussianDescript
 from fitnoise.mechanisms.gaussian.rounding import out_of_reach, rescaled_block
 from fitnoise.mechanisms.gaussian.terms import target_ratios, terms
 from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, dots, mean_weight, with_sums
-from fitnoise.messages import Message
+from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import ByAttribute
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
@@ -73,36 +73,44 @@ def joint_cells(request: Publication) -> int:
     return math.prod(sizes[a] for a in bound) if len(bound) > 1 else 1
 
 
-def obstacle(request: Publication) -> str | None:
-    """Return the reason against a plan in product form, as the end of a sentence; None if it is possible."""
+def obstacle(request: Publication) -> Message | None:
+    """Return the reason against a plan in product form, as a clause; None if it is possible."""
     templates = _templates(request.workload)
     varying = [t.name for t in templates if isinstance(t.target.number, ByAttribute)]
     reasons = (
-        (request.objective.goal is Goal.HYBRID, "the goal is a hybrid"),
-        (request.cell_budgets is not None, "records have budgets by cell"),
-        (bool(request.adjacency.pattern), "records of one unit are known to keep to a pattern"),
-        (any(t.matrix is not None for t in templates), "queries are given as a matrix"),
-        (bool(set(request.workload.domain.steps) & used_attributes(request.workload)), "amounts are requested"),
+        (request.objective.goal is Goal.HYBRID, "report.unsuitable.hybrid"),
+        (request.cell_budgets is not None, "report.unsuitable.cell_budgets"),
+        (bool(request.adjacency.pattern), "report.unsuitable.pattern"),
+        (any(t.matrix is not None for t in templates), "report.unsuitable.matrix"),
         (
-            bool(varying) and request.objective.goal is not Goal.FIT_FOR_USE,
-            f"table {varying[0] if varying else None!r} has targets that vary by value, and total error is minimised",
+            bool(set(request.workload.domain.steps) & used_attributes(request.workload)),
+            "report.unsuitable.amounts",
         ),
+        (bool(varying) and request.objective.goal is not Goal.FIT_FOR_USE, "report.unsuitable.varying_targets"),
     )
-    return next((why for there, why in reasons if there), None) or _too_large(request.workload)
+    text_id = next((text_id for there, text_id in reasons if there), None)
+    if text_id is None:
+        return _too_large(request.workload)
+    return Message(text_id, tuple(Value("table", name, ValueKind.CODE) for name in varying[:1]))
 
 
-def _too_large(workload: Workload) -> str | None:
-    """Return the size that exceeds the limits of product form, as the end of a sentence; None if none does."""
+def _too_large(workload: Workload) -> Message | None:
+    """Return the size that exceeds the limits of product form, as a clause; None if none does."""
+
+    def above(text_id: str, size: int, limit: int, **names: str) -> Message:
+        counts = (Value("size", size, ValueKind.COUNT), Value("limit", limit, ValueKind.COUNT))
+        return Message(text_id, (*counts, *(Value(key, name, ValueKind.CODE) for key, name in names.items())))
+
     domain = workload.domain
     for a in exchangeable_attributes(workload)[1]:
         if domain.sizes[a] > MAX_VALUES:
-            return f"{a!r} has {domain.sizes[a]:,} values, and at most {MAX_VALUES:,} are planned"
+            return above("report.unsuitable.values", domain.sizes[a], MAX_VALUES, attribute=a)
     if len(workload.tables) > MAX_TABLES:
-        return f"there are {len(workload.tables):,} tables, and at most {MAX_TABLES:,} are planned"
+        return above("report.unsuitable.tables", len(workload.tables), MAX_TABLES)
     for t in workload.tables:
         held = max(math.prod(domain[a].size for a in t.attributes), math.prod(t.shape(domain)))
         if held > MAX_COUNTS:
-            return f"table {t.name!r} is of {held:,} counts, and at most {MAX_COUNTS:,} are held"
+            return above("report.unsuitable.counts", held, MAX_COUNTS, table=t.name)
     return None
 
 
@@ -117,7 +125,7 @@ def refuse_wide(request: Publication) -> None:
             "too-many-joint-cells",
             f"Ranges, groups, per-value targets or a matrix give the attributes {bound} {cells:,} joint "
             f"cells, above the limit of {MAX_STRUCTURED_CELLS:,}.",
-            f"Product form has no such limit, but is not possible because {why}.",
+            f"Product form has no such limit, but is not possible because {english(why)}.",
             "Coarsen an attribute, show it value by value with one target, or remove this "
             f"obstacle.{ways and ' ' + ways}",
             "Nothing was planned.",
@@ -554,7 +562,7 @@ class ProductCodec(Codec):
             raise PlanError(
                 "product-form-not-possible",
                 "The plan states that it is in product form.",
-                f"Product form is not possible because {why or 'its strategy has another form'}.",
+                f"Product form is not possible because {english(why) if why else 'its strategy has another form'}.",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )

@@ -67,9 +67,9 @@ class ProjectionPlanner(Planner):
 
     mechanism = PROJECTION
 
-    def supports(self, request: Publication) -> bool:
-        """Return True for tables of a small database."""
-        return request.small_database is not None
+    def supports(self, request: Publication) -> Message | None:
+        """Return None for tables of a small database, else the reason."""
+        return Message("report.unsuitable.no_small_database") if request.small_database is None else None
 
     def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
         """Return the part of the chosen setting."""
