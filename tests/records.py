@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 import pyreadstat
 
 import fitnoise as fn
-from fitnoise.kernel.codings import classified_by
 from fitnoise.kernel.domain import Attribute
 from fitnoise.planning.examples import held
 
@@ -419,7 +418,7 @@ def frame_of(domain, cells, values=None):
             last_knot = sum(steps)
             places = (*np.cumsum((0, *steps)).tolist(), *range(last_knot + 1, last_knot + domain[a].size - len(steps)))
         given_values = values[a] if values else []
-        classifier = classified_by(domain[a].coding)
+        classifier = domain[a].coding.attribute
         classes = np.zeros(len(cells), dtype=int) if classifier is None else cells[:, list(domain).index(classifier)]
         values_by_class = {
             w: [*given_values, *(held(domain[a], code, w) for code in places[len(given_values) :])]

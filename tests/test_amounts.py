@@ -28,7 +28,7 @@ from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
-from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps, cell_of
+from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps
 from fitnoise.kernel.counting import Counter, Tally
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.trial import ColumnKind
@@ -210,7 +210,7 @@ def test_every_source_sums_up_amounts_as_declared(source, amount, tmp_path, one_
 
 
 def check_moments(counter, domain, values):
-    cells = {a: np.array([cell_of(domain[a].coding, v) for v in values[a]]) for a in values}
+    cells = {a: np.array([domain[a].coding.cell_of(v) for v in values[a]]) for a in values}
     is_counted = np.all([~np.isin(c, [DROPPED, OUTSIDE, REFUSED]) for c in cells.values()], axis=0)
     inside = {a: c[is_counted] for a, c in cells.items()}
     names = list(domain)
@@ -296,7 +296,7 @@ def test_amounts_of_integers_are_read_in_statements():
     relation = f"(SELECT * FROM (VALUES {', '.join(f'({n})' for n in values)}) AS t(n))"
     fields = {"n": statements.Field(domain["n"].coding, ColumnKind.INTEGER, "source.n")}
     counts, _ = statements.count(in_duckdb(), DUCKDB, relation, fields, [("n",)], ProgressFilter(None), drop=True)
-    cells = {"n": np.array([cell_of(domain["n"].coding, v) for v in values])}
+    cells = {"n": np.array([domain["n"].coding.cell_of(v) for v in values])}
     assert np.array_equal(counts["n",], moments(domain, cells, ("n",)))
 
 

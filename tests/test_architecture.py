@@ -73,6 +73,8 @@ CLASS_QUESTIONS = {
     ("Attribute", "reading"): 21,
     ("Attribute", "request"): 15,
     ("Attribute", "solving"): 2,
+    ("Coding", "kernel"): 2,
+    ("Coding", "planning"): 9,
     ("Counter", "engines"): 1,
     ("DerivedTables", "interfaces"): 6,
     ("DerivedTables", "reading"): 4,

@@ -28,9 +28,6 @@ from fitnoise.kernel.codings import (
     MAX_STEPS_FROM_ZERO,
     CodingWithMissing,
     Steps,
-    class_coding,
-    ranges_of,
-    uncut,
 )
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.trial import ColumnKind
@@ -168,8 +165,8 @@ def one_range(max_steps, ceilings=()):
 
 def test_a_hundred_different_ranges_may_be():
     several = fn.Domain(a=fn.Amount(0, fn.ByAttribute("b", [*range(1, 101)] * 2)), b=fn.Ordered(1, 200))
-    assert len(ranges_of(several["a"].coding)) == MAX_RANGES
-    assert sorted(c for _, cells in ranges_of(several["a"].coding) for c in cells) == list(range(200))
+    assert len(several["a"].coding.ranges) == MAX_RANGES
+    assert sorted(c for _, cells in several["a"].coding.ranges for c in cells) == list(range(200))
 
 
 def test_codes_of_missing_values_next_to_ends_that_no_double_equals():
@@ -190,7 +187,7 @@ def test_codes_of_missing_values_next_to_ends_that_no_double_equals():
 def test_before_it_is_in_a_domain_an_amount_has_its_cells_and_no_ranges():
     amount = fn.Amount(0, fn.ByAttribute("size", {"small": 1}), missing={"gone": [-9]})
     assert (amount.size, amount.range_attribute, amount.values) == (3, "size", (0, 1, "gone"))
-    assert class_coding(fn.Ordered(0, 3).coding, 7) == fn.Ordered(0, 3).coding
+    assert fn.Ordered(0, 3).coding.for_class(7) == fn.Ordered(0, 3).coding
 
 
 # --- counting -------------------------------------------------------------------------------------------------------
@@ -448,7 +445,7 @@ def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
     tried()
     key_by = Dialect.key_by
     for flaw in (
-        lambda d, coding, kind, column, cell: d.key(class_coding(coding, 0), kind, column),
+        lambda d, coding, kind, column, cell: d.key(coding.for_class(0), kind, column),
         lambda d, coding, kind, column, cell: key_by(d, coding, kind, column, f"({cell}) + 1"),
     ):
         monkeypatch.setattr(Dialect, "key_by", flaw)
@@ -458,13 +455,13 @@ def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
 
 def test_amounts_are_added_up_in_steps_of_their_class():
     coding = DOMAIN["sales"].coding
-    extended = uncut(coding)
+    extended = coding.uncut()
     assert isinstance(extended, CodingWithMissing)
     for cell, high in enumerate(HIGHS.values()):
-        assert class_coding(extended, cell).cell(float(high)) == MAX_STEPS_FROM_ZERO + 2
-        assert class_coding(extended, cell).cell(-9.0) == 2 * MAX_STEPS_FROM_ZERO + 1
-        assert class_coding(coding, cell).cell(float(high)) == 2
-    assert [cells for _, cells in ranges_of(extended)] == [[0], [1], [2], [3]]
+        assert extended.for_class(cell).cell(float(high)) == MAX_STEPS_FROM_ZERO + 2
+        assert extended.for_class(cell).cell(-9.0) == 2 * MAX_STEPS_FROM_ZERO + 1
+        assert coding.for_class(cell).cell(float(high)) == 2
+    assert [cells for _, cells in extended.ranges] == [[0], [1], [2], [3]]
 
 
 # --- what a record costs --------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from fitnoise.engines.statements import Field, PersonColumn, _real, prepared
 from fitnoise.errors import SpecError
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
-from fitnoise.kernel.codings import Interval, cell_of
+from fitnoise.kernel.codings import Interval
 from fitnoise.kernel.conditions import Condition, conditions
 from fitnoise.kernel.counting import Dropped, HistogramCounter
 from fitnoise.kernel.counting.trial import ColumnKind
@@ -172,9 +172,7 @@ def test_every_source_counts_the_records_that_meet_a_condition(source, cases, tm
     source_case = zoo.COUNTERS[source]
     records, domain, where, matching = trapped(source, cases, source_case)
     margins = [("trap",), *MARGINS]
-    cells = {
-        a: np.array([cell_of(domain[a].coding, v) for v in records.values[a]], dtype=int)[matching] for a in domain
-    }
+    cells = {a: np.array([domain[a].coding.cell_of(v) for v in records.values[a]], dtype=int)[matching] for a in domain}
     data = source_case.make(records, tmp_path)
     dropping = open_counter(data, domain, DataSource(table=source_case.table, outside_domain=DROP, where=where))
     dropping.check(["x"])
@@ -198,7 +196,7 @@ def test_every_source_counts_the_records_that_meet_a_condition(source, cases, tm
         )
         (condition,) = single.where
         matches = [condition.coding.cell(v) is not None for v in records.columns[one]]
-        everything = {a: np.array([cell_of(domain[a].coding, v) for v in records.values[a]])[matches] for a in domain}
+        everything = {a: np.array([domain[a].coding.cell_of(v) for v in records.values[a]])[matches] for a in domain}
         same_counts(single.count(margins), counted(domain, everything, margins))
 
 

@@ -22,7 +22,7 @@ from fitnoise.engines import DuckCounter, duck, open_counter, sources, streams
 from fitnoise.engines.streams import iter_batches
 from fitnoise.engines.windows import Window
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Codes, CodingWithMissing, Cuts, Range, Steps, cell_of
+from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Codes, CodingWithMissing, Cuts, Range, Steps
 from fitnoise.kernel.counting import HistogramCounter, joint_counts, margins
 from fitnoise.kernel.units import DataSource
 from laws.counting import DROP, REFUSE, counted, in_cells, same_counts
@@ -156,10 +156,10 @@ def test_integers_are_looked_up_as_declared(name, kind, rng):
     window = Window.from_coding(coding)
     small = [x for x in range(-320, 1010) if ends.min <= x <= ends.max]
     numbers = np.array([*small, ends.min, ends.min + 1, ends.max - 1, ends.max], dtype=kind)
-    expected = np.array([cell_of(coding, x) for x in numbers])
+    expected = np.array([coding.cell_of(x) for x in numbers])
     np.testing.assert_array_equal(window.cells_of(numbers, None), expected)
     missing = rng.random(len(numbers)) < 0.3
-    np.testing.assert_array_equal(window.cells_of(numbers, missing), np.where(missing, cell_of(coding, None), expected))
+    np.testing.assert_array_equal(window.cells_of(numbers, missing), np.where(missing, coding.cell_of(None), expected))
     inside = numbers[expected >= 0]
     np.testing.assert_array_equal(window.cells_of(inside, None), expected[expected >= 0])
     assert len(window.cells_of(numbers[:0], None)) == 0

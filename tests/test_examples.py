@@ -10,7 +10,6 @@ import pytest
 import fitnoise as fn
 import zoo
 from fitnoise.engines import open_counter
-from fitnoise.kernel.codings import cell_of
 from fitnoise.planning.examples import examples, held
 from fitnoise.request.documents import load_spec
 from laws.releases import by_command
@@ -150,7 +149,7 @@ def test_what_a_cell_may_hold_falls_into_it(name):
     a = zoo.ATTRIBUTES[name].attribute
     empty = [0] if name == "bins at the ends of numbers" else []  # below the least number
     assert [c for c in range(a.coding.size) if not held(a, c)] == empty
-    assert all(cell_of(a.coding, x) == c for c in range(a.coding.size) for x in held(a, c))
+    assert all(a.coding.cell_of(x) == c for c in range(a.coding.size) for x in held(a, c))
 
 
 @pytest.mark.parametrize("name", zoo.ATTRIBUTES)

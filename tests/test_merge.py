@@ -23,7 +23,7 @@ from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.codings import MAX_STEPS_FROM_ZERO, Codes, CodingWithMissing, Steps, cell_of, uncut
+from fitnoise.kernel.codings import MAX_STEPS_FROM_ZERO, Codes, CodingWithMissing, Steps
 from fitnoise.kernel.counting.persons import PersonSelector
 from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound
@@ -203,7 +203,7 @@ def test_whatever_the_records_are_each_of_a_person_becomes_what_is_declared(draw
     """In any order, and in as many pieces; who has one record keeps it as it is."""
     max_records, pattern, merge = way
     rows = [(*values, person) for values, person in drawn_rows]
-    codings = {a: uncut(DOMAIN[a].coding) if a in merge else DOMAIN[a].coding for a in DOMAIN}
+    codings = {a: DOMAIN[a].coding.uncut() if a in merge else DOMAIN[a].coding for a in DOMAIN}
     persons = PersonSelector(max_records, tuple(DOMAIN), pattern, {a: DOMAIN[a].coding for a in merge})
     rearranged = list(rows)
     shuffled.shuffle(rearranged)
@@ -224,7 +224,7 @@ def test_an_amount_that_is_cut_afterwards_is_what_it_is_cut_before(x, low, size,
     """Detects other rounding where amounts are added up: of one record the sum is itself."""
     step = Fraction(stride, 10**digits)
     coding = Steps(low * step, (low + size + 1) * step, step)
-    wide_coding = uncut(coding)
+    wide_coding = coding.uncut()
     assert (wide_coding.size, wide_coding.max_step) == (2 * MAX_STEPS_FROM_ZERO + 1, 2 * MAX_STEPS_FROM_ZERO)
     for value in (x, float(coding.low), float(coding.high + step / 2), 1e308, -1e308):
         cell, wide = coding.cell(value), wide_coding.cell(value)
@@ -243,7 +243,7 @@ def test_amounts_with_special_cells_are_added_up_with_the_same_cells():
     coding = CodingWithMissing(
         Steps(Fraction(0), Fraction(5), Fraction(1), (-20.0, 99.0)), ((-3,), ()), absent=7, outside=-2
     )
-    wide_coding = uncut(coding)
+    wide_coding = coding.uncut()
     last = 2 * MAX_STEPS_FROM_ZERO
     assert [wide_coding.cell_of(x) for x in (-3, None, 100, 99, -20)] == [
         last + 1,
@@ -265,7 +265,7 @@ def test_amounts_with_special_cells_are_added_up_with_the_same_cells():
 )
 def test_an_amount_that_is_not_in_integer_steps_is_refused(coding, code):
     with refused(code):
-        uncut(coding)
+        coding.uncut()
 
 
 def test_sums_of_any_number_of_records_are_exact():
@@ -640,4 +640,4 @@ def test_cells_of_what_is_added_up_are_those_of_the_coding():
     fields = {"t": statements.Field(DOMAIN["turnover"].coding, ColumnKind.DOUBLE, "source.t")}
     read = statements.PersonColumn(ColumnKind.TEXT, "source.p", ("t",), 1, NO_PATTERN, ("t",)).read(fields)["t"]
     values = list(TURNOVERS)
-    assert read.cells(values).tolist() == [cell_of(uncut(DOMAIN["turnover"].coding), v) for v in values]
+    assert read.cells(values).tolist() == [DOMAIN["turnover"].coding.uncut().cell_of(v) for v in values]

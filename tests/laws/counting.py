@@ -12,7 +12,7 @@ import fitnoise as fn
 from designs import domain_of, steps_of
 from fitnoise.engines import open_counter
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import DROPPED, OUTSIDE, cell_of, without_cell
+from fitnoise.kernel.codings import DROPPED, OUTSIDE
 from fitnoise.kernel.counting import Counter, HistogramCounter
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.units import DataSource, OutsideDomain
@@ -87,8 +87,7 @@ def in_cells(records):
     attributes = {a: records.domain[a] for a in records.values}
     read = {a: (lambda v: v) if x.derived is None else x.derived.number for a, x in attributes.items()}
     return {
-        a: np.array([cell_of(x.coding, read[a](v)) for v in records.values[a]], dtype=int)
-        for a, x in attributes.items()
+        a: np.array([x.coding.cell_of(read[a](v)) for v in records.values[a]], dtype=int) for a, x in attributes.items()
     }
 
 
@@ -130,7 +129,7 @@ def check_counter(source, records, folder, *, by_one_attributes=None):
     for policy in (DROP, REFUSE):
         counter = open_counter(data, domain, DataSource(table=source.table, outside_domain=policy))
         dropped_codes = {DROPPED, OUTSIDE} if policy is DROP else {DROPPED}
-        dropping = [a for a in domain if dropped_codes & without_cell(domain[a].coding)]
+        dropping = [a for a in domain if dropped_codes & domain[a].coding.without_cell]
         assert counter.drops == bool(dropping)
         is_inside = ~np.any([np.isin(c, list(dropped_codes)) for c in cells.values()], axis=0)
         rest = {a: c[is_inside] for a, c in cells.items()}

@@ -22,7 +22,6 @@ from fitnoise.engines.duck import DuckCounter
 from fitnoise.engines.spark import in_spark, is_spark
 from fitnoise.engines.sql import SqlCounter
 from fitnoise.errors import DataError, DomainError
-from fitnoise.kernel.codings import uncut
 from fitnoise.kernel.counting import Counter, HistogramCounter, SealedCounter, is_sealed
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound
@@ -88,7 +87,7 @@ def open_counter(
                 place="privacy.sum_within_unit",
             )
         try:
-            uncut(domain[a].coding)
+            domain[a].coding.uncut()
         except DomainError as e:
             raise DataError(
                 "sum-within-unit-amount-range-invalid",

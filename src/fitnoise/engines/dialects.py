@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import singledispatch, singledispatchmethod
 from types import MappingProxyType
 from typing import Final, final
 
@@ -28,11 +29,9 @@ from fitnoise.kernel.codings import (
     CodingWithMissing,
     Cuts,
     Interval,
+    NumberCoding,
     Range,
     Steps,
-    dropped,
-    ranges_of,
-    values_of,
 )
 from fitnoise.kernel.counting.persons import MAX_ID_BYTES
 from fitnoise.kernel.counting.trial import ColumnKind
@@ -53,6 +52,11 @@ _PRICES: Final = CountingTimes(record=300, table=1e6, cell=2e4)
 
 They were measured on PostgreSQL, whose groups above some hundred thousand go to the disk.
 """
+
+
+def untranslated(coding: Coding) -> TypeError:
+    """Return the error for a coding for which an engine has no translation: a fault of the engine."""
+    return TypeError(f"This engine does not translate the coding {type(coding).__name__}.")
 
 
 @final
@@ -231,23 +235,44 @@ class Dialect:
         """
         if kind is ColumnKind.DERIVED:
             # `NO_DATE` would be clipped to the end of a range, or fall into the last bin.
-            key = self.key(coding, ColumnKind.INTEGER, column)
-            listed = isinstance(values_of(coding), Codes)
-            return key if listed else f"CASE WHEN {column} = {NO_DATE} THEN 0 ELSE {key} END"
-        if isinstance(coding, CodingWithMissing):
-            return self._missing_key(coding, kind, column)
-        if isinstance(coding, Codes):
-            return self._value(coding, kind, column, _longest(coding))
-        if isinstance(coding, Interval):
-            return f"CASE WHEN {self.is_met_sql(coding, kind, column)} THEN 1 ELSE 0 END"
-        if kind is ColumnKind.INTEGER and not isinstance(coding, Steps):
-            return _integer_range(coding, column) if isinstance(coding, Range) else self._integer_cuts(coding, column)
-        x = self._double(kind, column)
-        if isinstance(coding, Steps):
-            inner = self._steps(coding, x)
-        else:
-            inner = self._range(coding, x) if isinstance(coding, Range) else self._cuts(coding, x)
-        return f"CASE WHEN {self._finite(x)} THEN {inner} ELSE 0 END"
+            key = self._key(coding, ColumnKind.INTEGER, column)
+            return key if coding.is_listed else f"CASE WHEN {column} = {NO_DATE} THEN 0 ELSE {key} END"
+        return self._key(coding, kind, column)
+
+    @singledispatchmethod
+    def _key(self, coding: Coding, kind: ColumnKind, column: str) -> str:
+        raise untranslated(coding)
+
+    @_key.register
+    def _(self, coding: Codes, kind: ColumnKind, column: str) -> str:
+        return self._value(coding, kind, column, _longest(coding))
+
+    @_key.register
+    def _(self, coding: Interval, kind: ColumnKind, column: str) -> str:
+        return f"CASE WHEN {self.is_met_sql(coding, kind, column)} THEN 1 ELSE 0 END"
+
+    @_key.register
+    def _(self, coding: Range, kind: ColumnKind, column: str) -> str:
+        if kind is ColumnKind.INTEGER:
+            return _integer_range(coding, column)
+        return self._if_finite(x := self._double(kind, column), self._range(coding, x))
+
+    @_key.register
+    def _(self, coding: Cuts, kind: ColumnKind, column: str) -> str:
+        if kind is ColumnKind.INTEGER:
+            return self._integer_cuts(coding, column)
+        return self._if_finite(x := self._double(kind, column), self._cuts(coding, x))
+
+    @_key.register
+    def _(self, coding: Steps, kind: ColumnKind, column: str) -> str:
+        return self._if_finite(x := self._double(kind, column), self._steps(coding, x))
+
+    @_key.register
+    def _(self, coding: CodingWithMissing, kind: ColumnKind, column: str) -> str:
+        return self._missing_key(coding.base, coding, kind, column)
+
+    def _if_finite(self, x: str, cell: str) -> str:
+        return f"CASE WHEN {self._finite(x)} THEN {cell} ELSE 0 END"
 
     def key_by(self, coding: Coding, kind: ColumnKind, column: str, cell: str) -> str:
         """Return the key of an amount whose range depends on `cell`: SQL for a cell from 1, below 1 for a missing cell.
@@ -259,7 +284,7 @@ class Dialect:
             cell: SQL for the cell of the attribute by which the ranges differ.
         """
         # The cell is written once, and not range by range, because engines limit the length of a statement.
-        (default, _), *others = ranges_of(coding)
+        (default, _), *others = coding.ranges
         key = self.key(default, kind, column)
         if not others:
             return key
@@ -267,21 +292,28 @@ class Dialect:
         keys = " ".join(f"WHEN {i} THEN {self.key(one, kind, column)}" for i, (one, _) in enumerate(others, 1))
         return f"CASE (CASE {cell} {number} ELSE 0 END) {keys} ELSE {key} END"
 
-    def _missing_key(self, coding: CodingWithMissing, kind: ColumnKind, column: str) -> str:
+    @singledispatchmethod
+    def _missing_key(self, values: Coding, coding: CodingWithMissing, kind: ColumnKind, column: str) -> str:
         """Return the key of a column where absent values differ from those outside; for codes, NULL is absent."""
-        values, x = coding.base, column if kind is ColumnKind.INTEGER else self._double(kind, column)
-        if isinstance(values, Codes):
-            read = self._value(values, kind, column, _longest(coding))
-            if values.kind is bool:
-                # Any key but 0, 1 and NULL is outside: a column of truth values can hold other numbers on some engines.
-                return f"COALESCE({read}, CASE WHEN {column} IS NOT NULL THEN 2 END)"
-            if values.kind is str or kind is ColumnKind.INTEGER:
-                return read
-            zero = self.number(0)
-            return (
-                f"CASE WHEN {self._finite(x)} THEN {x} + {zero} WHEN NOT {self._absent(kind, column)} "
-                f"THEN {self.number(MAX_FINITE_FLOAT)} END"  # an infinity is outside, and no code is this large
-            )
+        raise untranslated(values)
+
+    @_missing_key.register
+    def _(self, values: Codes, coding: CodingWithMissing, kind: ColumnKind, column: str) -> str:
+        x, read = self._double(kind, column), self._value(values, kind, column, _longest(coding))
+        if values.kind is bool:
+            # Any key but 0, 1 and NULL is outside: a column of truth values can hold other numbers on some engines.
+            return f"COALESCE({read}, CASE WHEN {column} IS NOT NULL THEN 2 END)"
+        if values.kind is str or kind is ColumnKind.INTEGER:
+            return read
+        zero = self.number(0)
+        return (
+            f"CASE WHEN {self._finite(x)} THEN {x} + {zero} WHEN NOT {self._absent(kind, column)} "
+            f"THEN {self.number(MAX_FINITE_FLOAT)} END"  # an infinity is outside, and no code is this large
+        )
+
+    @_missing_key.register
+    def _(self, values: NumberCoding, coding: CodingWithMissing, kind: ColumnKind, column: str) -> str:
+        x = column if kind is ColumnKind.INTEGER else self._double(kind, column)
         coded = " ".join(
             f"WHEN {x} = {n if kind is ColumnKind.INTEGER else self.number(n)} THEN {cell + 1}"
             for n, cell in coding.numbers.items()
@@ -353,10 +385,17 @@ class Dialect:
         bins = " ".join(f"WHEN {column} < {math.ceil(c)} THEN {i}" for i, c in enumerate(coding.cuts, 1))
         return f"CASE {bins} WHEN {column} >= {math.ceil(coding.cuts[-1])} THEN {coding.size} ELSE 0 END"
 
+    @singledispatchmethod
     def is_met_sql(self, coding: Coding, kind: ColumnKind, column: str) -> str:
         """Return SQL that is true if a column meets a condition, in a form that lets an engine leave parts unread."""
-        if not isinstance(coding, Interval):
-            return self.inside(coding, kind, self.key(coding, kind, column))
+        raise untranslated(coding)
+
+    @is_met_sql.register
+    def _(self, coding: Codes, kind: ColumnKind, column: str) -> str:
+        return self.inside(coding, kind, self.key(coding, kind, column))
+
+    @is_met_sql.register
+    def _(self, coding: Interval, kind: ColumnKind, column: str) -> str:
         if kind in {ColumnKind.INTEGER, ColumnKind.DERIVED} and all(
             abs(end) < 2**53 for end in (coding.low, coding.high) if math.isfinite(end)
         ):
@@ -402,12 +441,22 @@ class Dialect:
 
     # --- codes: which cell a group is ------------------------------------------------------------------------
 
+    @singledispatchmethod
     def cell(self, coding: Coding, kind: ColumnKind, key: str) -> str:
         """Return SQL for the cell of a key, from 1, and 0 for a key without a cell."""
-        if isinstance(coding, CodingWithMissing):
-            return self._missing_cell(coding, kind, key, max(coding.absent, -1) + 1, max(coding.outside, -1) + 1)
-        if not isinstance(coding, Codes):
-            return key
+        raise untranslated(coding)
+
+    @cell.register
+    def _(self, coding: CodingWithMissing, kind: ColumnKind, key: str) -> str:
+        return self._missing_cell(coding, kind, key, max(coding.absent, -1) + 1, max(coding.outside, -1) + 1)
+
+    @cell.register
+    def _(self, coding: NumberCoding, kind: ColumnKind, key: str) -> str:
+        del coding, kind
+        return key
+
+    @cell.register
+    def _(self, coding: Codes, kind: ColumnKind, key: str) -> str:
         codes = self.codes(coding, kind)
         if not codes:
             # No code fits the type of the column, and CASE needs a WHEN.
@@ -415,33 +464,38 @@ class Dialect:
         when = " ".join(f"WHEN {key} = {code} THEN {coding.cells[i] + 1}" for i, code in codes.items())
         return f"CASE {when} ELSE 0 END"
 
+    @singledispatchmethod
     def inside(self, coding: Coding, kind: ColumnKind, key: str) -> str:
         """Return SQL that is true if a key is in the domain."""
-        if isinstance(coding, CodingWithMissing):
-            return f"{self.cell(coding, kind, key)} > 0"
-        if not isinstance(coding, Codes):
-            return f"{key} > 0"
+        raise untranslated(coding)
+
+    @inside.register
+    def _(self, coding: CodingWithMissing | NumberCoding, kind: ColumnKind, key: str) -> str:
+        return f"{self.cell(coding, kind, key)} > 0"
+
+    @inside.register
+    def _(self, coding: Codes, kind: ColumnKind, key: str) -> str:
         codes = self.codes(coding, kind).values()
         return f"{key} IN ({', '.join(codes)})" if codes else "1 = 0"
 
     def is_counted_sql(self, coding: Coding, kind: ColumnKind, key: str, *, drop: bool) -> str:
         """Return SQL that is true if records with a key are kept; empty if all are."""
-        lost = dropped(coding, drop=drop)
+        lost = coding.dropped(drop=drop)
         if not lost:
             return ""
-        if not isinstance(coding, CodingWithMissing):
+        if coding.values is coding:
             return self.inside(coding, kind, key)
         absent, outside = (int(x not in lost) for x in (coding.absent, coding.outside))
         return f"{self._missing_cell(coding, kind, key, absent, outside)} > 0"
 
-    def _missing_cell(self, coding: CodingWithMissing, kind: ColumnKind, key: str, absent: int, outside: int) -> str:
+    def _missing_cell(self, coding: Coding, kind: ColumnKind, key: str, absent: int, outside: int) -> str:
         """Return SQL for the cell of a key, from 1; absent values and those outside get the given numbers."""
-        if not isinstance(coding.base, Codes):
+        if not coding.is_listed:
             return f"CASE {key} WHEN 0 THEN {outside} WHEN -1 THEN {absent} ELSE {key} END"
         listed = coded(coding)
         codes = self.codes(listed, kind).items()
         when = " ".join(f"WHEN {key} = {code} THEN {listed.cells[i] + 1}" for i, code in codes)
-        blank = f" OR {key} = {self.literal('')}" if coding.base.kind is str and kind is not ColumnKind.INTEGER else ""
+        blank = f" OR {key} = {self.literal('')}" if coding.kind is str and kind is not ColumnKind.INTEGER else ""
         return f"CASE {when} WHEN {key} IS NULL{blank} THEN {absent} ELSE {outside} END"
 
     def codes(self, coding: Codes, kind: ColumnKind) -> dict[int, str]:
@@ -473,19 +527,27 @@ def interval_sql(coding: Interval, x: str, constant: Callable[[float], str], *, 
     return " AND ".join(f"{x} {sign} {constant(end)}" for sign, end in lower + upper)
 
 
-def coded(coding: CodingWithMissing | Codes) -> Codes:
+@singledispatch
+def coded(coding: Coding) -> Codes:
     """Return all codes that a typed column can hold, with their cells: those of missing values after the others."""
-    if isinstance(coding, Codes):
-        return coding
-    assert isinstance(coding.base, Codes)  # noqa: S101 - ranges and cuts have no codes of values
-    values = coding.base
+    raise untranslated(coding)
+
+
+@coded.register
+def _(coding: Codes) -> Codes:
+    return coding
+
+
+@coded.register
+def _(coding: CodingWithMissing) -> Codes:
+    values = coded(coding.base)
     extra: dict[Code, int] = {}
     extra.update(coding.texts.items() if values.kind is str else ())
     extra.update((int(n), cell) for n, cell in coding.numbers.items())
     return Codes((*values.codes, *extra), (*values.cells, *extra.values()))
 
 
-def _longest(coding: CodingWithMissing | Codes) -> int:
+def _longest(coding: Coding) -> int:
     """Return the number of bytes of the longest code."""
     return max(len(str(code).encode()) for code in coded(coding).codes)
 

@@ -20,14 +20,14 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from functools import partial
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import Any, TypeVar, final
 
 import duckdb
 import numpy as np
 
-from fitnoise.engines.dialects import MAX_FINITE_FLOAT
+from fitnoise.engines.dialects import MAX_FINITE_FLOAT, untranslated
 from fitnoise.engines.frames import from_frame
 from fitnoise.engines.joint_tables import joint_tables
 from fitnoise.engines.paths import FilePath
@@ -56,16 +56,11 @@ from fitnoise.kernel.codings import (
     Codes,
     Coding,
     CodingWithMissing,
+    Cuts,
     Interval,
+    NumberCoding,
     Range,
     Steps,
-    Values,
-    classified_by,
-    dropped,
-    ranges_of,
-    read_as,
-    uncut,
-    without_cell,
 )
 from fitnoise.kernel.counting._base import DeclaredCounter, Dropped, Lost, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.failures import UnreadableRecords
@@ -312,7 +307,7 @@ class DuckCounter(DeclaredCounter):
     def _lost(self, names: Sequence[str], bound: RecordBound) -> Lost:
         """Return the numbers of dropped records, in one more pass: with a bound the engine does not hand them over."""
         drop = self._source.drops
-        out = {a: dropped(self._domain[a].coding, drop=drop) for a in names}
+        out = {a: self._domain[a].coding.dropped(drop=drop) for a in names}
 
         def query(sql: str, columns: Mapping[str, str]) -> str:
             tests = [f"{columns[a]} IN ({', '.join(map(str, sorted(x)))})" for a, x in out.items() if x]
@@ -374,11 +369,9 @@ class DuckCounter(DeclaredCounter):
                 timed = derived[i].part is DatePart.HOUR
                 fitting, types = _STAMPS | {"VARCHAR"} | (set() if timed else {"DATE"}), DATE_COLUMN_TEXT[timed]
             else:
-                fitting, types = _READABLE_TYPES[read_as(coding)]
+                fitting, types = _READABLE_TYPES[coding.kind]
             # Numbers with a text code such as "NA" among them are a column of texts, from which the numbers are read.
-            untyped[i] |= (
-                i not in derived and kind == "VARCHAR" and isinstance(coding, CodingWithMissing) and bool(coding.texts)
-            )
+            untyped[i] |= i not in derived and kind == "VARCHAR" and bool(coding.texts)
             if not untyped[i] and kind not in fitting | _NOTHING:
                 if i < len(attributes):
                     raise wrong_type(self._domain, attributes[i], kind, types)
@@ -391,7 +384,7 @@ class DuckCounter(DeclaredCounter):
             for free, w in zip(untyped, has_integers, strict=False)
         ]
         described = [row[1] for row in rows]
-        targets = [*map(read_as, codings)]
+        targets = [coding.kind for coding in codings]
         reads = [
             _read(f"people.k{i}", described[i], targets[i] if i < len(targets) else None, derived.get(i))
             for i in range(len(rows))
@@ -409,7 +402,7 @@ class DuckCounter(DeclaredCounter):
         """Return the codings of these attributes, and of the conditions; uncut for amounts to be added up."""
         added = () if self._bound is None else self._bound.merge
         pairs = ((a, self._domain[a].coding) for a in attributes)
-        return [*(uncut(coding) if a in added else coding for a, coding in pairs), *(c.coding for c in self.where)]
+        return [*(coding.uncut() if a in added else coding for a, coding in pairs), *(c.coding for c in self.where)]
 
     def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[Batch]:
         """Yield the cells of all records, some thousands at a time; the engine reads a little ahead meanwhile."""
@@ -424,7 +417,7 @@ class DuckCounter(DeclaredCounter):
             windows = self._windows(used, held) if few and self._bound is None else {}
             sql, names, codes = self._cells(used, relation, held, windows)
             if self._bound is not None:
-                refused = any(REFUSED in without_cell(self._domain[a].coding) for a in used)
+                refused = any(REFUSED in self._domain[a].coding.without_cell for a in used)
                 outside = refused or not self._source.drops
                 sql = _bounded(sql, names, self._domain, self._bound, outside=outside)
                 names |= {ID_KEY: "person"} | ({SHARE_KEY: "share"} if self._bound.max_records is None else {})
@@ -469,9 +462,9 @@ class DuckCounter(DeclaredCounter):
         codes: dict[str, Any] = {}
 
         def cell_of(i: int, coding: Coding) -> str:
-            group = classified_by(coding)
+            group = coding.attribute
             if group is not None:
-                ranges = [(cell_of(i, part), cells) for part, cells in ranges_of(coding)]
+                ranges = [(cell_of(i, part), cells) for part, cells in coding.ranges]
                 j = used.index(group)  # only looked at where there are several, as all that is called by name is used
                 return _cell_by(cell_of(j, codings[j]), ranges) if len(ranges) > 1 else ranges[0][0]
             # A join that several cells need is named once.
@@ -783,13 +776,17 @@ def _kind(described: str) -> str:
     return "LIST" if described.endswith("]") else described.split("(")[0].strip('"')
 
 
+@singledispatch
 def _cell(coding: Coding, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
     """Return SQL for the cell of column k{i}, below 0 without a cell, and for its join; "" if it needs no join."""
-    if not isinstance(coding, CodingWithMissing):
-        return _value_cell(coding, i, csv=csv, held=held)
-    column, kind = f"people.k{i}", read_as(coding)
+    raise untranslated(coding)
+
+
+@_cell.register
+def _(coding: CodingWithMissing, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
+    column, kind = f"people.k{i}", coding.kind
     text, x = f"CAST({column} AS VARCHAR)", _number(column, held)
-    value, join = _value_cell(coding.base, i, csv=csv, held=held)
+    value, join = _cell(coding.base, i, csv=csv, held=held)
     untyped = held is _ColumnContents.UNTYPED
     lookups = []
     if coding.texts and (untyped or kind is str):
@@ -821,37 +818,55 @@ def _cell_by(column: str, ranges: Sequence[tuple[str, Sequence[int]]]) -> str:
     return f"CASE {when} ELSE {default} END"
 
 
-def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
-    """Return SQL for the cell of values without missing-value categories, −1 for other values, and for its join."""
-    column = f"people.k{i}"
-    if isinstance(coding, Codes):
-        code = _code(coding, column, csv=csv, held=held)
-        if coding.shared is None and coding.size <= _MAX_CODES_IN_CASE:
-            return f"coalesce(list_position($c{i}, {code}), 0) - 1", ""
-        cells = f"range(len($c{i}))" if coding.shared is None else f"$s{i}"
-        # Codes differ from each other, so the join finds at most one for a record, and no record counts twice.
-        listed = f"(SELECT unnest($c{i}) AS code, unnest({cells}) AS cell) AS l{i}"
-        return f"coalesce(l{i}.cell, -1)", f"LEFT JOIN {listed} ON l{i}.code = {code}"
-    x = _number(column, held)
-    outside = f"{x} IS NULL OR isnan({x}) OR isinf({x})"
-    if isinstance(coding, Interval):
-        ends = [f"{x} {sign} CAST('{e!r}' AS DOUBLE)" for sign, e in (("<", coding.low), (">=", coding.high))]
-        return f"CASE WHEN {outside} OR {' OR '.join(ends)} THEN -1 ELSE 0 END", ""
-    if isinstance(coding, Range):
-        return _range(coding, column, held), ""
-    if isinstance(coding, Steps):
-        low, high, unit, start, stride = (_double(v) for v in coding.arithmetic)
-        if coding.valid is not None:
-            outside += f" OR {x} < {_double(coding.valid[0])} OR {x} > {_double(coding.valid[1])}"
-        # The operations of `Steps.cell`, in its order: doubles round equally everywhere only in equal steps.
-        nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {start}) / {stride})"
-        nearest = f"{nearest} + {_double(coding.cell_offset)}" if coding.uncut else nearest
-        kind = "BIGINT" if coding.uncut else "INTEGER"
-        j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.max_step)}) AS {kind})"
-        return f"CASE WHEN {outside} THEN -1 ELSE {j} END", ""
+@_cell.register
+def _(coding: Codes, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
+    code = _code(coding, f"people.k{i}", csv=csv, held=held)
+    if coding.shared is None and coding.size <= _MAX_CODES_IN_CASE:
+        return f"coalesce(list_position($c{i}, {code}), 0) - 1", ""
+    cells = f"range(len($c{i}))" if coding.shared is None else f"$s{i}"
+    # Codes differ from each other, so the join finds at most one for a record, and no record counts twice.
+    listed = f"(SELECT unnest($c{i}) AS code, unnest({cells}) AS cell) AS l{i}"
+    return f"coalesce(l{i}.cell, -1)", f"LEFT JOIN {listed} ON l{i}.code = {code}"
+
+
+@_cell.register
+def _(coding: Interval, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
+    x = _number(f"people.k{i}", held)
+    ends = [f"{x} {sign} CAST('{e!r}' AS DOUBLE)" for sign, e in (("<", coding.low), (">=", coding.high))]
+    return f"CASE WHEN {_no_number(x)} OR {' OR '.join(ends)} THEN -1 ELSE 0 END", ""
+
+
+@_cell.register
+def _(coding: Range, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
+    return _range(coding, f"people.k{i}", held), ""
+
+
+@_cell.register
+def _(coding: Steps, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
+    x = _number(f"people.k{i}", held)
+    low, high, unit, start, stride = (_double(v) for v in coding.arithmetic)
+    outside = _no_number(x)
+    if coding.valid is not None:
+        outside += f" OR {x} < {_double(coding.valid[0])} OR {x} > {_double(coding.valid[1])}"
+    # The operations of `Steps.cell`, in its order: doubles round equally everywhere only in equal steps.
+    nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {start}) / {stride})"
+    nearest = f"{nearest} + {_double(coding.cell_offset)}" if coding.is_uncut else nearest
+    kind = "BIGINT" if coding.is_uncut else "INTEGER"
+    j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.max_step)}) AS {kind})"
+    return f"CASE WHEN {outside} THEN -1 ELSE {j} END", ""
+
+
+@_cell.register
+def _(coding: Cuts, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
+    x = _number(f"people.k{i}", held)
     bins = " ".join(f"WHEN {x} < {_double(cut)} THEN {cell}" for cell, cut in enumerate(coding.cuts))
     last = f"WHEN {x} <= {_double(MAX_FINITE_FLOAT)} THEN {coding.size - 1}"  # NaN is above all, NULL nowhere
     return f"CASE WHEN {x} < {_double(-MAX_FINITE_FLOAT)} THEN -1 {bins} {last} ELSE -1 END", ""
+
+
+def _no_number(x: str) -> str:
+    """Return SQL that is true for NULL, NaN and infinities."""
+    return f"{x} IS NULL OR isnan({x}) OR isinf({x})"
 
 
 def _number(column: str, held: _ColumnContents) -> str:
@@ -907,17 +922,29 @@ def _code(coding: Codes, column: str, *, csv: bool, held: _ColumnContents) -> st
     return f"CASE WHEN {word} IN ({true}) THEN true WHEN {word} IN ({false}) THEN false END"
 
 
+@singledispatch
 def _lists(coding: Coding, i: int, *, untyped: bool) -> dict[str, Any]:
     """Return the named parameters of the SQL for a cell of column k{i}: codes, and the cells of codes."""
-    if isinstance(coding, CodingWithMissing):
-        lists = _lists(coding.base, i, untyped=untyped)
-        if coding.texts and (untyped or read_as(coding) is str):
-            lists |= {f"t{i}": [c.encode() for c in coding.texts], f"u{i}": list(coding.texts.values())}
-        if coding.numbers:
-            lists |= {f"n{i}": [float(c) for c in coding.numbers], f"m{i}": list(coding.numbers.values())}
-        return lists
-    if not isinstance(coding, Codes):
-        return {}
+    raise untranslated(coding)
+
+
+@_lists.register
+def _(coding: CodingWithMissing, i: int, *, untyped: bool) -> dict[str, Any]:
+    lists = _lists(coding.base, i, untyped=untyped)
+    if coding.texts and (untyped or coding.kind is str):
+        lists |= {f"t{i}": [c.encode() for c in coding.texts], f"u{i}": list(coding.texts.values())}
+    if coding.numbers:
+        lists |= {f"n{i}": [float(c) for c in coding.numbers], f"m{i}": list(coding.numbers.values())}
+    return lists
+
+
+@_lists.register
+def _(coding: NumberCoding, i: int, *, untyped: bool) -> dict[str, Any]:
+    return {}
+
+
+@_lists.register
+def _(coding: Codes, i: int, *, untyped: bool) -> dict[str, Any]:
     return {f"c{i}": _codes(coding)} | ({} if coding.shared is None else {f"s{i}": coding.shared})
 
 

@@ -23,7 +23,7 @@ from typing import TypeVar, final
 import duckdb
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import OUTSIDE, REFUSED, without_cell
+from fitnoise.kernel.codings import OUTSIDE, REFUSED
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting import failures
 from fitnoise.kernel.counting.persons import ID_KEY, IDS
@@ -117,7 +117,7 @@ class Columns:
         if bad:
             where = ", ".join(f"{n} in the column {domain.column(a)!r} (attribute {a!r})" for a, n in bad.items())
             ways = {OUTSIDE: 'outside_domain = "drop"', REFUSED: '"drop" where an attribute itself says "refuse"'}
-            drop = ", or ".join(way for x, way in ways.items() if any(x in without_cell(domain[a].coding) for a in bad))
+            drop = ", or ".join(way for x, way in ways.items() if any(x in domain[a].coding.without_cell for a in bad))
             raise DataError(
                 "records-outside-domain",
                 f"In {self.what}, records have missing values or values outside the domain: {where}.",

@@ -15,7 +15,7 @@ from fitnoise.engines.sources import DATE_COLUMN_TEXT, standing, wrong_condition
 from fitnoise.engines.spark import Spark, SparkTable
 from fitnoise.engines.statements import Field, PersonColumn, count, left_out, prepared, reported
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Coding, CodingWithMissing, read_as
+from fitnoise.kernel.codings import Coding
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting._base import DeclaredCounter, Lost, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.persons import ID_KEY, counted_by
@@ -136,7 +136,7 @@ class SqlCounter(DeclaredCounter):
         """
         fields, person = self._fields(session, margins)
         drop, fetch, d, what = self._source.drops, session.fetch, session.dialect, self._database.what
-        with_missing = any(isinstance(f.coding, CodingWithMissing) for f in fields.values())
+        with_missing = any(f.coding.values is not f.coding for f in fields.values())
         amounts = not self._domain.steps.keys().isdisjoint(fields)
         refuse_unless_right(fetch, d, what, drop=drop, with_missing=with_missing, amounts=amounts)
         if person is not None:
@@ -181,7 +181,7 @@ class SqlCounter(DeclaredCounter):
         index, coding = session.position(self._domain, a), self._domain[a].coding
         kind, type_name = session.kinds[index]
         read = self._domain[a].derived
-        fitting, types = READABLE_COLUMN_KINDS[read_as(coding)]
+        fitting, types = READABLE_COLUMN_KINDS[coding.kind]
         if read is not None:
             timed = read.part is DatePart.HOUR
             fitting, types = _dated(session, timed=timed), DATE_COLUMN_TEXT[timed]
@@ -191,7 +191,7 @@ class SqlCounter(DeclaredCounter):
             return Field(coding, kind, session.column(index), read)
         _refuse_blanks(coding, kind, type_name, self._domain.column(a), f"the attribute {a!r}")
         longest = session.dialect.longest
-        listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
+        listed = coded(coding).codes if coding.kind is str else ()
         if longest is not None and any(len(str(c).encode()) >= longest for c in listed):
             raise DataError(
                 "code-too-long-for-database",
@@ -210,7 +210,7 @@ class SqlCounter(DeclaredCounter):
     def _condition(self, session: DatabaseSession | SparkTable, c: Condition) -> Field:
         index = session.place_of_condition(self._domain, c)
         kind, type_name = session.kinds[index]
-        fitting, types = READABLE_COLUMN_KINDS[read_as(c.coding)]
+        fitting, types = READABLE_COLUMN_KINDS[c.coding.kind]
         if c.read is not None:
             fitting, types = _dated(session, timed=False), DATE_COLUMN_TEXT[0]
         if kind is None or kind not in fitting:
@@ -233,7 +233,7 @@ def _refuse_blanks(coding: Coding, kind: ColumnKind, type_name: str, column: str
 
     Such texts are read without their final blanks.
     """
-    listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
+    listed = coded(coding).codes if coding.kind is str else ()
     if kind is ColumnKind.FIXED and any(str(c).endswith(" ") for c in listed):
         raise DataError(
             "code-with-final-blank",

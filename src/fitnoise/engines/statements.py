@@ -18,13 +18,14 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import singledispatch
 from itertools import pairwise
 from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.engines.dialects import Dialect, as_integer, coded, interval_sql
+from fitnoise.engines.dialects import Dialect, as_integer, coded, interval_sql, untranslated
 from fitnoise.engines.joint_tables import joint_tables
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
@@ -34,20 +35,11 @@ from fitnoise.kernel.codings import (
     Codes,
     Coding,
     CodingWithMissing,
-    Cuts,
     Interval,
+    NumberCoding,
     Range,
     Steps,
-    classified_by,
-    dropped,
-    range_of,
-    ranges_of,
-    read_as,
-    steps_of,
-    uncut,
-    without_cell,
 )
-from fitnoise.kernel.codings import cells_of as width
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
 from fitnoise.kernel.counting.joint_counts import sum_up
 from fitnoise.kernel.counting.margins import blank
@@ -107,7 +99,7 @@ class Field:
         classes: For an amount with a range by an attribute, the cells of that attribute.
         """
         if classes is not None:
-            default, *others = ((cells_of(part, values), cells) for part, cells in ranges_of(self.coding))
+            default, *others = ((cells_of(part, values), cells) for part, cells in self.coding.ranges)
             out = default[0]
             for part, cells in others:
                 out = np.where(np.isin(classes, cells), part, out)
@@ -145,7 +137,7 @@ class PersonColumn:
 
     def read(self, fields: Mapping[str, Field]) -> dict[str, Field]:
         """Return the fields as they are read from records: amounts to be added up are not cut yet."""
-        return {a: replace(f, coding=uncut(f.coding)) if a in self.merge else f for a, f in fields.items()}
+        return {a: replace(f, coding=f.coding.uncut()) if a in self.merge else f for a, f in fields.items()}
 
     def field(self, d: Dialect) -> Field:
         """Return an attribute with one cell, in which a record lies if it has an id."""
@@ -197,8 +189,8 @@ def count(
         return tally(reader, codings, margins, gauge, drop=drop, rule=rule, lost=lost, choose=joint_tables)
     fields = fields if person is None else {**fields, ID_KEY: person.field(d)}
     sizes = {a: f.coding.size for a, f in fields.items()}
-    steps = {a: steps_of(f.coding) for a, f in fields.items()}
-    counts = blank(margins, {a: width(f.coding) for a, f in fields.items()})
+    steps = {a: f.coding.pieces for a, f in fields.items()}
+    counts = blank(margins, {a: f.coding.counted_size for a, f in fields.items()})
     joined = joint_tables(margins, sizes, ASSUMED_RECORDS, d.prices)
     joint = [t.attributes for t in joined]
     if len(joint) > MAX_TABLES_PER_STATEMENT or any(math.prod(_shape(fields, t)) >= 2**63 for t in joint):
@@ -340,10 +332,23 @@ def _is_met_sql(d: Dialect, f: Field) -> str:
             f.coding, *((f.kind, f.column) if f.read is None else (ColumnKind.DERIVED, d.derived(f.read, f.column)))
         )
     read = _read(f) if f.read is None else _DAY.format(t=f"trim({f.column}, {_BLANKS})", c=f.column)
-    if isinstance(f.coding, Interval):
-        return interval_sql(f.coding, f"CAST({read} AS REAL)", _real)
-    assert isinstance(f.coding, Codes)  # noqa: S101 - there are no other conditions
-    codes = (f"X'{v.hex()}'" if isinstance(v, bytes) else f"{v:d}" for v in _places(f.coding))
+    return _is_met(f.coding, read)
+
+
+@singledispatch
+def _is_met(coding: Coding, read: str) -> str:
+    """Return SQL of SQLite that is true for a value read if it meets a condition."""
+    raise untranslated(coding)
+
+
+@_is_met.register
+def _(coding: Interval, read: str) -> str:
+    return interval_sql(coding, f"CAST({read} AS REAL)", _real)
+
+
+@_is_met.register
+def _(coding: Codes, read: str) -> str:
+    codes = (f"X'{v.hex()}'" if isinstance(v, bytes) else f"{v:d}" for v in _places(coding))
     return f"{read} IN ({', '.join(codes)})"
 
 
@@ -449,7 +454,7 @@ def _key(d: Dialect, fields: Mapping[str, Field], field: Field) -> str:
 
     For an amount with ranges by another attribute, the key depends on the cell of the record there.
     """
-    classifier = classified_by(field.coding)
+    classifier = field.coding.attribute
     if classifier is None:
         return d.key(field.coding, field.kind, field.column)
     other = fields[classifier]
@@ -546,7 +551,7 @@ def merged(
     group = ", ".join([whose, *(kinds.get(a, c) for a, c in names.items())])
     sums, columns, cells = [], dict(names), dict(names)
     for i, (a, coding) in enumerate(codings.items()):
-        c, total, (low, width) = names[a], f"total{i}", range_of(coding)
+        c, total, (low, width) = names[a], f"total{i}", coding.sum_range
         columns[a] = f"sum{i}"
         sums.append(f"{added.format(x=f'{c} - {MAX_STEPS_FROM_ZERO + start}')} OVER (PARTITION BY {group}) AS {total}")
         cell = (
@@ -587,7 +592,7 @@ def kept_to(pattern: Pattern, names: Mapping[str, str], whose: str, order: str) 
 
 def reported(fields: Mapping[str, Field], *, drop: bool) -> list[str]:
     """Return the fields in which a record can be outside without being left out."""
-    return [a for a, f in fields.items() if without_cell(f.coding) - dropped(f.coding, drop=drop)]
+    return [a for a, f in fields.items() if f.coding.without_cell - f.coding.dropped(drop=drop)]
 
 
 def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> Iterator[dict[int, Margin]]:
@@ -742,48 +747,35 @@ def _coded(fields: Mapping[str, Field], columns: Mapping[str, Sequence[Any]]) ->
     """Return the cells of columns as they are read, by field, in the order of the columns."""
     # An amount with ranges by another attribute needs the cells of that attribute, so it comes last.
     cells: dict[str, NDArray[Any]] = {}
-    for a, values in sorted(columns.items(), key=lambda column: classified_by(fields[column[0]].coding) is not None):
-        classifier = classified_by(fields[a].coding)
+    for a, values in sorted(columns.items(), key=lambda column: fields[column[0]].coding.attribute is not None):
+        classifier = fields[a].coding.attribute
         cells[a] = fields[a].cells(values, None if classifier is None else cells[classifier])
     return {a: cells[a] for a in columns}
 
 
 def _read(field: Field) -> str:
-    template = (
-        _ANY
-        if isinstance(field.coding, CodingWithMissing)
-        else _READ[read_as(field.coding) if field.read is None else str]
-    )
-    return template.format(c=field.column)
+    has_missing = field.coding.values is not field.coding
+    return (_ANY if has_missing else _READ[field.coding.kind if field.read is None else str]).format(c=field.column)
 
 
+@singledispatch
 def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:
     """Return the cell of each value, shape (values,); below 0 for a value without a cell.
 
     values: Values as SQLite hands them over (`_READ`): the bytes of a text, a number, or `None`.
     """
-    if isinstance(coding, CodingWithMissing):
-        return _cells_with_missing(coding, values)
-    if isinstance(coding, Codes):
-        places = _places(coding)
-        return np.fromiter((places.get(v, -1) for v in values), dtype=np.int64, count=len(values))
-    x = np.array(values, dtype=np.float64)  # None is not a number
-    good = np.isfinite(x)
-    if isinstance(coding, Interval):
-        return np.where(good & (x >= coding.low) & (x < coding.high), 0, -1)
-    if isinstance(coding, Range):
-        good &= x == np.floor(x)
-        x = np.clip(x, coding.low, coding.high) if coding.clip else x
-        good &= (x >= coding.low) & (x <= coding.high)
-        return np.where(good, x - coding.low, -1).astype(np.int64)
-    if isinstance(coding, Cuts):
-        return np.where(good, np.searchsorted(np.array(coding.cuts), x, side="right"), -1)
-    if coding.valid is not None:
-        good &= (x >= coding.valid[0]) & (x <= coding.valid[1])
-    low, high, unit, start, stride = coding.arithmetic
-    # Numbers without a cell become `low`: NaN would reach the cast to integers.
-    j = np.floor((np.clip(np.where(good, x, low), low, high) * unit - start) / stride)
-    return np.where(good, np.clip(j + coding.cell_offset, 0, coding.max_step), -1).astype(np.int64)
+    raise untranslated(coding)
+
+
+@cells_of.register
+def _(coding: NumberCoding, values: Sequence[bytes | float | None]) -> NDArray[Any]:
+    return coding.vector(np.array(values, dtype=np.float64))  # None is not a number
+
+
+@cells_of.register
+def _(coding: Codes, values: Sequence[bytes | float | None]) -> NDArray[Any]:
+    places = _places(coding)
+    return np.fromiter((places.get(v, -1) for v in values), dtype=np.int64, count=len(values))
 
 
 def _places(coding: Codes) -> dict[object, int]:
@@ -797,12 +789,10 @@ def _places(coding: Codes) -> dict[object, int]:
     return places
 
 
-def _cells_with_missing(coding: CodingWithMissing, values: Sequence[bytes | float | None]) -> NDArray[Any]:
-    """Return the cells of values, where absent values are distinguished from those outside.
-
-    Texts may be among numbers.
-    """
-    kind = read_as(coding)
+@cells_of.register
+def _(coding: CodingWithMissing, values: Sequence[bytes | float | None]) -> NDArray[Any]:
+    # Absent values are distinguished from those outside. Texts may be among numbers.
+    kind = coding.kind
     typed = {str: (bytes, int), int: (int, float)}.get(kind, (int,))
     spaces = b"" if kind is str else SPACES.encode()
     cells = cells_of(coding.base, [v if isinstance(v, typed) else None for v in values])

@@ -8,22 +8,13 @@ times faster than the engine computes them case by case. The meaning of the numb
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 from typing import Any, Final, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.codings import (
-    EXACT_FLOAT_LIMIT,
-    OUTSIDE,
-    Codes,
-    Coding,
-    CodingWithMissing,
-    Cuts,
-    Range,
-    read_as,
-    values_of,
-)
+from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, OUTSIDE, Codes, Coding, Cuts, Range
 
 MAX_WINDOW: Final = 2**20
 """The largest number of cells in a list."""
@@ -54,36 +45,18 @@ class Window:
 
         It is also `None` if a cut is 2^53 or more in size, or if the list would have more than `MAX_WINDOW` numbers.
         """
-        values = values_of(coding)
-        codes = coding.numbers if isinstance(coding, CodingWithMissing) else {}
-        ends: list[float] = []  # the least and the largest number that is unlike its neighbours
-        if isinstance(values, Range):
-            ends = [values.low, values.high]
-        elif isinstance(values, Codes) and read_as(values) is int:
-            ends = [min(values.codes), max(values.codes)]  # type: ignore[list-item]  # they are numbers
-        elif isinstance(values, Cuts) and max(map(abs, values.cuts)) < EXACT_FLOAT_LIMIT:
-            # The whole numbers below ⌈c₁⌉ are in the first bin, and those above ⌊c_k⌋ in the last.
-            ends = [math.ceil(values.cuts[0]), math.floor(values.cuts[-1])]
+        values, codes = coding.values, coding.numbers
+        ends = _ends(values)
         if not ends:
             return None
         low, high = (int(x) for x in (min(*ends, *codes), max(*ends, *codes)))
         if high - low >= MAX_WINDOW:
             return None
         numbers = np.arange(low - 1, high + 2)
-        cells: NDArray[Any] = np.full(len(numbers), OUTSIDE, dtype=np.int32)
-        if isinstance(values, Range):
-            cells = np.clip(numbers, values.low, values.high) - values.low
-            if not values.clip:
-                cells[(numbers < values.low) | (numbers > values.high)] = OUTSIDE
-        elif isinstance(values, Codes):
-            cells[np.array(values.codes) - (low - 1)] = values.cells
-        else:
-            cells = np.searchsorted(values.cuts, numbers, side="right")  # type: ignore[union-attr]  # nothing else is left
-        absent = OUTSIDE
-        if isinstance(coding, CodingWithMissing):
-            cells[cells == OUTSIDE], absent = coding.outside, coding.absent
-            cells[np.array([*codes], dtype=np.int64) - (low - 1)] = [*codes.values()]
-        return cls(low, cells, absent)
+        cells = values.vector(numbers)
+        cells[cells == OUTSIDE] = coding.outside
+        cells[np.array([*codes], dtype=np.int64) - (low - 1)] = [*codes.values()]
+        return cls(low, cells, coding.absent)
 
     def cells_of(self, numbers: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Return the cell of each number, shape (numbers,).
@@ -102,3 +75,28 @@ class Window:
         if missing is not None:
             cells[missing] = self._absent
         return cells
+
+
+@singledispatch
+def _ends(coding: Coding) -> tuple[int, ...]:
+    """Return the least and the largest whole number that is unlike its neighbours; empty without a window."""
+    del coding
+    return ()
+
+
+@_ends.register
+def _(coding: Range) -> tuple[int, ...]:
+    return coding.low, coding.high
+
+
+@_ends.register
+def _(coding: Codes) -> tuple[int, ...]:
+    codes = [int(c) for c in coding.codes] if coding.kind is int else []
+    return (min(codes), max(codes)) if codes else ()
+
+
+@_ends.register
+def _(coding: Cuts) -> tuple[int, ...]:
+    # The whole numbers below ⌈c₁⌉ are in the first bin, and those above ⌊c_k⌋ in the last.
+    is_exact = max(map(abs, coding.cuts)) < EXACT_FLOAT_LIMIT
+    return (math.ceil(coding.cuts[0]), math.floor(coding.cuts[-1])) if is_exact else ()

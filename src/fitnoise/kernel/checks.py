@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import math
 import re
 import sys
 import unicodedata
+from inspect import get_annotations
 from typing import TypeGuard
 
 import numpy as np
@@ -108,3 +110,17 @@ def checked_positive(name: str, value: object) -> float:
 def is_digest(text: object) -> bool:
     """Return True for a SHA-256 in hexadecimal digits, in lower case."""
     return isinstance(text, str) and re.fullmatch("[0-9a-f]{64}", text) is not None
+
+
+def refuse_incomplete(cls: type) -> None:
+    """Raise TypeError if a class lacks a member that an abstract base names: a method, a property or a `ClassVar`.
+
+    Python itself would refuse it only when the first object is made. A class with the direct base ABC is abstract.
+    """
+    if abc.ABC in cls.__bases__:
+        return
+    hints = (item for c in cls.__mro__[1:] for item in get_annotations(c).items())
+    lacking = {name for name, hint in hints if "ClassVar" in str(hint) and not hasattr(cls, name)}
+    lacking |= {x for x in dir(cls) if getattr(getattr(cls, x, None), "__isabstractmethod__", False)}
+    if lacking:
+        raise TypeError(f"The class {cls.__name__} lacks {', '.join(sorted(lacking))}.")

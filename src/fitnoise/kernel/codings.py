@@ -2,7 +2,8 @@
 
 **Purpose.** Every kind of attribute has one of four codings: codes, a range, cuts, or steps. Any of them may have
 missing-value categories, whose cells follow its own (`CodingWithMissing`). Every counter translates these codings, and
-is tested against the definitions here.
+is tested against the definitions here. A new coding is a class here, its line in `VALUE_CODINGS`, a coding of the trial
+and a translation in each engine.
 
 **Statement.** Values are read by equal rules from every source:
 
@@ -20,21 +21,24 @@ is tested against the definitions here.
 
 from __future__ import annotations
 
+import abc
 import itertools
 import math
 import numbers
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import final
+from typing import Any, Final, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fitnoise.errors import DomainError
+from fitnoise.kernel.checks import refuse_incomplete
 from fitnoise.kernel.immutable import FixedMapping
 
 Code = str | int | bool
@@ -72,12 +76,181 @@ MAX_STEPS_FROM_ZERO = 2**31
 MAX_RANGES = 100
 """The largest number of different ranges of an amount, by the cells of another attribute; each adds to a statement."""
 
+NO_CODES: Final[FixedMapping[Any, int]] = FixedMapping({})
+"""The codes of missing values of a coding without missing-value categories."""
+
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """Decimal digits of ASCII, a point and an exponent: no underscores between digits, no words, no hexadecimal."""
 
 
+class Coding(abc.ABC):
+    """A rule that maps each value of a column to a cell, or to none."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raise TypeError if a class lacks a member.
+
+        Args:
+            options: Further arguments of the class.
+        """
+        super().__init_subclass__(**options)
+        refuse_incomplete(cls)
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of cells."""
+
+    @property
+    @abc.abstractmethod
+    def kind(self) -> type[Code]:
+        """The type as which a column is read: texts, numbers or truth values."""
+
+    @abc.abstractmethod
+    def cell(self, value: object) -> int | None:
+        """Return the cell of a value; `None` for a value without a cell."""
+
+    def vector(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the cell of each value as `cell_of` does, shape (values,). Numbers have a faster method.
+
+        values: Values of the type `kind`; in an array of numbers, NaN is an absent value.
+        """
+        return np.fromiter(map(self.cell_of, values.tolist()), np.int64, len(values))
+
+    @property
+    def values(self) -> Coding:
+        """The coding of values, without missing-value categories."""
+        return self
+
+    @property
+    def is_listed(self) -> bool:
+        """True if codes are listed with their cells; False if cells are computed from numbers."""
+        return False
+
+    @property
+    def texts(self) -> Mapping[str, int]:
+        """The cells of codes of missing values that are texts."""
+        return NO_CODES
+
+    @property
+    def numbers(self) -> Mapping[float, int]:
+        """The cells of codes of missing values that are whole numbers."""
+        return NO_CODES
+
+    @property
+    def absent(self) -> int:
+        """The cell of absent values; OUTSIDE, DROPPED or REFUSED if they have none."""
+        return OUTSIDE
+
+    @property
+    def outside(self) -> int:
+        """The cell of all other values without a cell of their own, in the same terms."""
+        return OUTSIDE
+
+    @property
+    def pieces(self) -> tuple[int, ...]:
+        """The number of steps K_s of an amount from each of its knots to the next; empty for other codings."""
+        return ()
+
+    @property
+    def attribute(self) -> str | None:
+        """The attribute on whose cell the size of an amount's step depends; `None` for other codings."""
+        return None
+
+    def for_class(self, cell: int) -> Coding:
+        """Return the coding for a record in a cell of `attribute`; the coding itself if it depends on none.
+
+        A negative `cell` gives the coding of the first cell: the record has no cell there and is not counted.
+        """
+        del cell
+        return self
+
+    @property
+    def ranges(self) -> list[tuple[Coding, list[int]]]:
+        """The different codings `for_class`, each with its cells of `attribute`.
+
+        The first also applies to records without such a cell. A coding that depends on no attribute has one.
+        """
+        return [(self, [])]
+
+    def cell_of(self, value: object) -> int:
+        """Return the cell of a value; without a cell OUTSIDE, or DROPPED or REFUSED if declared for it."""
+        cell = self.cell(value)
+        return OUTSIDE if cell is None else cell
+
+    def is_value(self, code: object) -> bool:
+        """Return True if a code is a value itself.
+
+        For a clipped range or an amount, only numbers from `low` to `high` are values. For cuts, where any number is a
+        value, the result is False.
+        """
+        return self.cell(code) is not None
+
+    def uncut(self) -> Coding:
+        """Return the coding of an amount that is yet to be added up: steps from zero, then missing-value categories.
+
+        Raises:
+            DomainError: The coding is not that of an amount, or of one that cannot be added up (`Steps`).
+        """
+        raise _no_amount()
+
+    @property
+    def sum_range(self) -> tuple[int, int]:
+        """The steps from zero to `low`, and the number of steps K from there to `high`.
+
+        They are those of the coding in which a sum is read, not of its `uncut` form.
+
+        Raises:
+            DomainError: The coding is not that of an amount.
+        """
+        raise _no_amount()
+
+    @final
+    @property
+    def counted_size(self) -> int:
+        """The number of cells in which records are counted.
+
+        For an amount these are its knots and the missing-value categories, because a record lies between two knots.
+        """
+        return self.size - sum(self.pieces) + len(self.pieces)
+
+    @final
+    @property
+    def without_cell(self) -> set[int]:
+        """Those of OUTSIDE, DROPPED and REFUSED that the coding uses."""
+        return {x for x in (self.absent, self.outside) if x < 0}
+
+    @final
+    def dropped(self, *, drop: bool) -> set[int]:
+        """Return those of OUTSIDE, DROPPED and REFUSED that the coding uses and that are left out.
+
+        drop: True if the source leaves out records with values outside (`outside_domain = "drop"`).
+        """
+        return self.without_cell & ({OUTSIDE, DROPPED} if drop else {DROPPED})
+
+
+def _no_amount() -> DomainError:
+    return DomainError(
+        "sum-within-unit-not-amount",
+        "The unit merges records by an attribute that is not an amount.",
+        "Only amounts can be added up.",
+        "Remove the attribute from sum_within_unit, or declare it as an amount.",
+        "Nothing was added up.",
+        place="sum_within_unit",
+    )
+
+
+class NumberCoding(Coding, abc.ABC):
+    """A coding whose values are numbers."""
+
+    @final
+    @property
+    def kind(self) -> type[Code]:
+        """Numbers."""
+        return int
+
+
 @dataclass(frozen=True)
-class Codes:
+class Codes(Coding):
     """A cell for each code; codes are all text, all whole numbers or all true/false.
 
     shared: For each code its cell, from 0, where several codes have one cell; `None` gives each code a cell.
@@ -90,7 +263,7 @@ class Codes:
 
     codes: tuple[Code, ...]
     shared: tuple[int, ...] | None = None
-    kind: type[Code] = field(init=False)
+    kind: type[Code] = field(default=str, init=False)
 
     def __post_init__(self) -> None:
         kinds = {type(c) for c in self.codes}
@@ -132,6 +305,11 @@ class Codes:
         refuse_repeated("code", self.codes)
 
     @property
+    def is_listed(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def cells(self) -> Sequence[int]:
         """The cell of each code."""
         return range(len(self.codes)) if self.shared is None else self.shared
@@ -154,10 +332,17 @@ class Codes:
         # A float is found as the whole number that it equals: 1.0 and 1 have one hash.
         return self._cells.get(read)
 
+    def vector(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the cell of each value; −1 for a value that is not a code.
+
+        values: Codes in their own type. In an array of whole-number codes, other numbers and NaN have no cell.
+        """
+        return np.fromiter((self._cells.get(v, OUTSIDE) for v in values.tolist()), np.int64, len(values))
+
 
 @final
 @dataclass(frozen=True)
-class Range:
+class Range(NumberCoding):
     """A cell for each whole number from `low` to `high`; with `clip`, smaller ones are `low` and larger ones `high`.
 
     Raises:
@@ -230,10 +415,21 @@ class Range:
             x = min(max(x, self.low), self.high)
         return int(x) - self.low if self.low <= x <= self.high else None
 
+    def vector(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the cell of each number; −1 for a number without a cell."""
+        good = np.isfinite(values) & (values == np.floor(values))
+        x = np.clip(values, self.low, self.high) if self.clip else values
+        good &= (x >= self.low) & (x <= self.high)
+        return np.where(good, x, self.low - 1).astype(np.int64) - self.low
+
+    def is_value(self, code: object) -> bool:
+        """Return True for a whole number in the range, which is not clipped."""
+        return Range(self.low, self.high).cell(code) is not None
+
 
 @final
 @dataclass(frozen=True)
-class Cuts:
+class Cuts(NumberCoding):
     """Numbers cut at c₁ < c₂ < … < c_k into k + 1 cells: below c₁, [c₁, c₂), …, c_k or more.
 
     Raises:
@@ -288,10 +484,19 @@ class Cuts:
         x = number(as_csv_text(value))
         return None if x is None else sum(c <= x for c in self.cuts)
 
+    def vector(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the number of cuts that each number has reached; −1 for NaN and infinities."""
+        return np.where(np.isfinite(values), np.searchsorted(np.array(self.cuts), values, side="right"), OUTSIDE)
+
+    def is_value(self, code: object) -> bool:
+        """Return False: any number is a value, and a code such as 9999 must remain possible."""
+        del code
+        return False
+
 
 @final
 @dataclass(frozen=True)
-class Interval:
+class Interval(NumberCoding):
     """One cell, for numbers x with low ≤ x < high: the numbers that meet a condition (`conditions`).
 
     Raises:
@@ -318,10 +523,14 @@ class Interval:
         x = number(as_csv_text(value))
         return 0 if x is not None and self.low <= x < self.high else None
 
+    def vector(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return 0 for each number between the ends, and −1 for any other."""
+        return np.where(np.isfinite(values) & (values >= self.low) & (values < self.high), 0, OUTSIDE)
+
 
 @final
 @dataclass(frozen=True)
-class Steps:
+class Steps(NumberCoding):
     """The step of a number: the j from 0 to K = (high − low)/step for which low + j · step is nearest.
 
     A number outside `low` and `high` is cut to them first. Half-way between two steps the larger j counts.
@@ -333,12 +542,12 @@ class Steps:
     low, high, step: Decimal numbers.
     valid: The least and the largest valid number; numbers outside are not amounts. `None`: All are.
     ceilings: Values of steps between low and high. With low and high they are the knots, between which records lie.
-    uncut: True if numbers are to be added up before they are cut (`uncut`). They are cut to 2³¹ steps from zero
+    is_uncut: True if numbers are to be added up before they are cut (`uncut`). They are cut to 2³¹ steps from zero
     instead, and there is a cell for each of these: that of n steps is n + 2³¹. They are rounded as before.
     attribute: Another attribute, on whose cell the size of a step depends. Then low and high count steps from zero,
     and step is 1.
     classes: For each cell of that attribute its own `Steps`. Each has this K, and its low is as many steps from zero.
-    A number has a step only where the cell of its record is known (`class_coding`).
+    A number has a step only where the cell of its record is known (`for_class`).
 
     Raises:
         DomainError: The numbers are not finite decimals of at most 15 places, below 2^50 in units of the last.
@@ -357,14 +566,14 @@ class Steps:
     step: Fraction
     valid: tuple[float, float] | None = None
     ceilings: tuple[Fraction, ...] = ()
-    uncut: bool = False
+    is_uncut: bool = False
     attribute: str | None = None
     classes: tuple[Steps, ...] = ()
     digits: int = field(init=False, repr=False, compare=False)
     """The number of decimal places, k."""
     max_step: int = field(init=False, repr=False, compare=False)
-    """The largest j, K; for `uncut` the largest cell, 2³²."""
-    pieces: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """The largest j, K; for `is_uncut` the largest cell, 2³²."""
+    pieces: tuple[int, ...] = field(default=(), init=False, repr=False, compare=False)
     """The numbers of steps from each knot to the next, K_s, whose sum is `max_step`."""
 
     def __post_init__(self) -> None:
@@ -418,7 +627,7 @@ class Steps:
                 "No attribute was made.",
                 place="ceilings",
             )
-        if self.uncut:
+        if self.is_uncut:
             lowest, highest = self.low / self.step, self.high / self.step
             if lowest.denominator != 1 or max(abs(lowest), abs(highest)) > MAX_STEPS_FROM_ZERO:
                 raise DomainError(
@@ -450,7 +659,7 @@ class Steps:
                 "No attribute was made.",
             )
         for steps in self.classes:
-            if steps.attribute is not None or steps.ceilings or steps.uncut != self.uncut:
+            if steps.attribute is not None or steps.ceilings or steps.is_uncut != self.is_uncut:
                 raise DomainError(
                     "class-range-invalid",
                     "A class of the amount has ceilings or ranges by class.",
@@ -477,13 +686,15 @@ class Steps:
     def arithmetic(self) -> tuple[float, float, float, float, float]:
         """The doubles from which j is computed: low, high, 10ᵏ, a − p/2 and p.
 
-        For `uncut`, low and high are 2³¹ steps below and above zero. An amount with classes has no doubles of its own:
-        take one class (`class_coding`).
+        For `is_uncut`, low and high are 2³¹ steps below and above zero. An amount with classes has no doubles of its
+        own: take one class (`for_class`).
         """
         assert self.attribute is None  # noqa: S101 - every caller takes the range of the record's class first
         unit, start = 10**self.digits, self.low - self.step / 2
         low, high = (
-            (-MAX_STEPS_FROM_ZERO * self.step, MAX_STEPS_FROM_ZERO * self.step) if self.uncut else (self.low, self.high)
+            (-MAX_STEPS_FROM_ZERO * self.step, MAX_STEPS_FROM_ZERO * self.step)
+            if self.is_uncut
+            else (self.low, self.high)
         )
         # Only low and high are rounded here. The others are multiples of ½ below 2⁵², so doubles hold them exactly.
         return float(low), float(high), float(unit), float(start * unit), float(self.step * unit)
@@ -491,7 +702,7 @@ class Steps:
     @property
     def cell_offset(self) -> int:
         """The number added to j to make it a cell: 0, except for numbers to be added up."""
-        return MAX_STEPS_FROM_ZERO + self.zero if self.uncut else 0
+        return MAX_STEPS_FROM_ZERO + self.zero if self.is_uncut else 0
 
     @property
     def zero(self) -> int:
@@ -506,9 +717,48 @@ class Steps:
         low, high, unit, start, stride = self.arithmetic
         # a/10ᵏ and 10ᵏ x have a relative error of 2⁻⁵³ each, and a < 2⁵⁰. So at an end 10ᵏ x is within ¼ of a whole
         # number, the dividend is p/4 or more, nothing underflows, and j is from 0 to K even before it is cut.
-        # With `uncut` all numbers are below 2³³ p. Their error is 2⁻¹⁸ p at most, and no j at either end changes.
+        # With `is_uncut` all numbers are below 2³³ p. Their error is 2⁻¹⁸ p at most, and no j at either end changes.
         j = math.floor((min(max(x, low), high) * unit - start) / stride)
         return min(max(j + self.cell_offset, 0), self.max_step)
+
+    def vector(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the cell of each number's step j, by the operations of `cell`; −1 for a number that is not valid."""
+        good = np.isfinite(values)
+        if self.valid is not None:
+            good &= (values >= self.valid[0]) & (values <= self.valid[1])
+        low, high, unit, start, stride = self.arithmetic
+        # Numbers without a cell become `low`: NaN would reach the cast to integers.
+        j = np.floor((np.clip(np.where(good, values, low), low, high) * unit - start) / stride)
+        return np.where(good, np.clip(j + self.cell_offset, 0, self.max_step), OUTSIDE).astype(np.int64)
+
+    def for_class(self, cell: int) -> Coding:
+        """Return the steps of a class; these steps themselves without classes."""
+        return self if self.attribute is None else self.classes[max(cell, 0)]
+
+    @property
+    def ranges(self) -> list[tuple[Coding, list[int]]]:
+        """The different classes, each with the cells of the attribute; these steps themselves without classes."""
+        cells: dict[Coding, list[int]] = {} if self.attribute is not None else {self: []}
+        for cell, steps in enumerate(self.classes):
+            cells.setdefault(steps, []).append(cell)
+        return list(cells.items())
+
+    def is_value(self, code: object) -> bool:
+        """Return True for a number from `low` to `high`, of any class."""
+        x = number(as_csv_text(code))
+        classes = (self,) if self.attribute is None else self.classes
+        return x is not None and any(steps.low <= x <= steps.high for steps in classes)
+
+    def uncut(self) -> Steps:
+        """Return the steps from zero. Ceilings apply to the sum, not to its terms."""
+        return replace(
+            self, ceilings=(), is_uncut=True, classes=tuple(replace(each, is_uncut=True) for each in self.classes)
+        )
+
+    @property
+    def sum_range(self) -> tuple[int, int]:
+        """The steps from zero to `low`, and from there to `high`."""
+        return self.zero, self.max_step
 
 
 def _places(x: Fraction) -> int:
@@ -525,13 +775,9 @@ def _places(x: Fraction) -> int:
     )
 
 
-Values = Codes | Range | Cuts | Steps
-"""The four codings of values into cells. There are no others, so every counter has four cases."""
-
-
 @final
 @dataclass(frozen=True)
-class CodingWithMissing:
+class CodingWithMissing(Coding):
     """A coding of values, and missing-value categories, whose cells follow its own.
 
     base: The coding of values.
@@ -546,20 +792,16 @@ class CodingWithMissing:
         DomainError: Nothing can fall into a further cell.
     """
 
-    base: Values
+    base: Coding
     codes: tuple[tuple[Code, ...], ...]
     absent: int = OUTSIDE
     outside: int = OUTSIDE
-    texts: Mapping[str, int] = field(init=False, repr=False, compare=False)
-    """The cells of codes that are texts."""
-    numbers: Mapping[float, int] = field(init=False, repr=False, compare=False)
-    """The cells of codes that are whole numbers."""
 
     def __post_init__(self) -> None:
         all_codes = tuple(c for codes in self.codes for c in codes)
         for code in all_codes:
             self._check(code)
-            if is_value(self.base, code):
+            if self.base.is_value(code):
                 raise DomainError(
                     "missing-code-is-value",
                     f"The code {code!r} of a missing value is a value of the attribute itself.",
@@ -569,7 +811,6 @@ class CodingWithMissing:
                     place="missing",
                 )
         refuse_repeated("code of missing values", all_codes)
-        cells = [(code, cell) for cell, codes in enumerate(self.codes, self.base.size) for code in codes]
         for cell, codes in enumerate(self.codes, self.base.size):
             if not codes and cell not in (self.absent, self.outside):
                 raise DomainError(
@@ -580,12 +821,10 @@ class CodingWithMissing:
                     "No attribute was made.",
                     place="missing",
                 )
-        object.__setattr__(self, "texts", FixedMapping({c: i for c, i in cells if isinstance(c, str)}))
-        object.__setattr__(self, "numbers", FixedMapping({c: i for c, i in cells if isinstance(c, int)}))
 
     def _check(self, code: object) -> None:
         """Raise DomainError unless the values of `base` come from columns that can hold the code, in one form."""
-        kind = read_as(self.base)
+        kind = self.base.kind
         if isinstance(code, str) and encodable(code):
             if kind is int and _is_number(code):
                 raise DomainError(
@@ -630,149 +869,77 @@ class CodingWithMissing:
         cell = self.base.cell(value) if coded is None else coded
         if cell is not None:
             return cell
-        return self.absent if is_absent(text, read_as(self.base)) else self.outside
+        return self.absent if is_absent(text, self.kind) else self.outside
 
     def cell(self, value: object) -> int | None:
         """Return the cell of a value; `None` for a value without a cell."""
         cell = self.cell_of(value)
         return cell if cell >= 0 else None
 
+    @cached_property
+    def texts(self) -> Mapping[str, int]:
+        """The cells of codes that are texts."""
+        return FixedMapping({c: i for c, i in self._cells if isinstance(c, str)})
 
-Coding = Values | CodingWithMissing | Interval
-"""All codings of the content of a column into cells; that of a condition has one cell."""
+    @cached_property
+    def numbers(self) -> Mapping[float, int]:
+        """The cells of codes that are whole numbers."""
+        return FixedMapping({c: i for c, i in self._cells if isinstance(c, int)})
 
+    @property
+    def _cells(self) -> Iterator[tuple[Code, int]]:
+        return ((code, cell) for cell, codes in enumerate(self.codes, self.base.size) for code in codes)
 
-def cell_of(coding: Coding, value: object) -> int:
-    """Return the cell of a value; without a cell OUTSIDE, or DROPPED or REFUSED if declared for it."""
-    if isinstance(coding, CodingWithMissing):
-        return coding.cell_of(value)
-    cell = coding.cell(value)
-    return OUTSIDE if cell is None else cell
+    @property
+    def kind(self) -> type[Code]:
+        """The type as which values are read."""
+        return self.base.kind
 
+    @property
+    def values(self) -> Coding:
+        """The coding of values."""
+        return self.base
 
-def without_cell(coding: Coding) -> set[int]:
-    """Return those of OUTSIDE, DROPPED and REFUSED that the coding uses."""
-    return {x for x in (coding.absent, coding.outside) if x < 0} if isinstance(coding, CodingWithMissing) else {OUTSIDE}
+    @property
+    def is_listed(self) -> bool:
+        """True if the codes of values are listed."""
+        return self.base.is_listed
 
+    @property
+    def pieces(self) -> tuple[int, ...]:
+        """The steps of values."""
+        return self.base.pieces
 
-def dropped(coding: Coding, *, drop: bool) -> set[int]:
-    """Return those of OUTSIDE, DROPPED and REFUSED that the coding uses and that are left out.
+    @property
+    def attribute(self) -> str | None:
+        """The attribute on which values depend."""
+        return self.base.attribute
 
-    drop: True if the source leaves out records with values outside (`outside_domain = "drop"`).
-    """
-    return without_cell(coding) & ({OUTSIDE, DROPPED} if drop else {DROPPED})
+    def for_class(self, cell: int) -> Coding:
+        """Return the coding of a class, with these missing-value categories."""
+        return replace(self, base=self.base.for_class(cell))
 
+    @property
+    def ranges(self) -> list[tuple[Coding, list[int]]]:
+        """The ranges of values, with these missing-value categories."""
+        return [(replace(self, base=part), cells) for part, cells in self.base.ranges]
 
-def uncut(coding: Coding) -> Coding:
-    """Return the coding of an amount that is yet to be added up: steps from zero, then the missing-value categories.
+    def uncut(self) -> Coding:
+        """Return steps from zero, and the missing-value categories after all of them."""
+        values = self.base.uncut()
+        # There are more steps now, so the numbers of the other cells grow.
+        added = values.size - self.base.size
+        absent, outside = (x + added if x >= 0 else x for x in (self.absent, self.outside))
+        return CodingWithMissing(values, self.codes, absent, outside)
 
-    Raises:
-        DomainError: The coding is not that of an amount, or of one that cannot be added up (`Steps`).
-    """
-    if isinstance(coding, CodingWithMissing):
-        values = uncut(coding.base)
-        assert isinstance(values, Steps)  # noqa: S101 - made so
-        # Missing-value categories follow all steps. There are more steps now, so the numbers of these cells grow.
-        added = values.size - coding.base.size
-        absent, outside = (x + added if x >= 0 else x for x in (coding.absent, coding.outside))
-        return CodingWithMissing(values, coding.codes, absent, outside)
-    if not isinstance(coding, Steps):
-        raise DomainError(
-            "sum-within-unit-not-amount",
-            "The unit merges records by an attribute that is not an amount.",
-            "Only amounts can be added up.",
-            "Remove the attribute from sum_within_unit, or declare it as an amount.",
-            "Nothing was added up.",
-            place="sum_within_unit",
-        )
-    # Ceilings apply to the sum, not to its terms.
-    return replace(coding, ceilings=(), uncut=True, classes=tuple(replace(each, uncut=True) for each in coding.classes))
-
-
-def range_of(coding: Coding) -> tuple[int, int]:
-    """Return `low`, in steps from zero, and the number of steps K from there to `high`, for an amount to be added up.
-
-    coding: The coding in which the sum is read, not its `uncut` form.
-    """
-    values = values_of(coding)
-    assert isinstance(values, Steps)  # noqa: S101 - nothing else is (`uncut`)
-    return values.zero, values.max_step
-
-
-def values_of(coding: Coding) -> Values | Interval:
-    """Return the coding of values, without missing-value categories."""
-    return coding.base if isinstance(coding, CodingWithMissing) else coding
+    @property
+    def sum_range(self) -> tuple[int, int]:
+        """The range of values."""
+        return self.base.sum_range
 
 
-def classified_by(coding: Coding) -> str | None:
-    """Return the attribute on whose cell the size of an amount's step depends; `None` for other codings."""
-    values = values_of(coding)
-    return values.attribute if isinstance(values, Steps) else None
-
-
-def class_coding(coding: Coding, cell: int) -> Coding:
-    """Return the coding for a record in a cell of the attribute on which an amount depends.
-
-    A coding that depends on no attribute is returned itself. A negative `cell` gives the coding of the first cell: the
-    record has no cell there and is not counted.
-    """
-    if classified_by(coding) is None:
-        return coding
-    if isinstance(coding, CodingWithMissing):
-        values = class_coding(coding.base, cell)
-        assert isinstance(values, Steps)  # noqa: S101 - nothing else goes by an attribute
-        return replace(coding, base=values)
-    assert isinstance(coding, Steps)  # noqa: S101 - nothing else goes by an attribute
-    return coding.classes[max(cell, 0)]
-
-
-def ranges_of(coding: Coding) -> list[tuple[Coding, list[int]]]:
-    """Return the different codings of an amount that depends on an attribute, each with the cells of that attribute.
-
-    The first also applies to records without such a cell (`class_coding`).
-    """
-    values = values_of(coding)
-    assert isinstance(values, Steps)  # noqa: S101 - nothing else goes by an attribute
-    cells: dict[Steps, list[int]] = {}
-    for cell, steps in enumerate(values.classes):
-        cells.setdefault(steps, []).append(cell)
-    return [(class_coding(coding, classes[0]), classes) for classes in cells.values()]
-
-
-def is_value(values: Values, code: object) -> bool:
-    """Return True if a code is a value itself.
-
-    For a clipped range or an amount, only numbers from `low` to `high` are values. For cuts, where any number is a
-    value, the result is False.
-    """
-    if isinstance(values, Steps):
-        x = number(as_csv_text(code))
-        ranges = (values,) if values.attribute is None else values.classes
-        return x is not None and any(steps.low <= x <= steps.high for steps in ranges)
-    # To cuts any number is a value. A code such as 9999 must remain possible there.
-    unclipped = Range(values.low, values.high) if isinstance(values, Range) else values
-    return not isinstance(values, Cuts) and unclipped.cell(code) is not None
-
-
-def steps_of(coding: Coding) -> tuple[int, ...]:
-    """Return the number of steps K_s of an amount from each of its knots to the next; empty for other codings."""
-    values = values_of(coding)
-    return values.pieces if isinstance(values, Steps) else ()
-
-
-def cells_of(coding: Coding) -> int:
-    """Return the number of cells in which records are counted.
-
-    For an amount these are its knots and the missing-value categories, because a record lies between two knots.
-    """
-    pieces = steps_of(coding)
-    return coding.size - sum(pieces) + len(pieces)
-
-
-def read_as(coding: Coding) -> type[Code]:
-    """Return the type as which a column is read: texts, numbers or truth values."""
-    values = values_of(coding)
-    return values.kind if isinstance(values, Codes) else int
+VALUE_CODINGS: Final[tuple[type[Coding], ...]] = (Codes, Range, Cuts, Steps)
+"""The codings of values into cells, in addition to those of levels (`places`). Every engine translates them."""
 
 
 def is_absent(text: str | None, kind: type[Code]) -> bool:

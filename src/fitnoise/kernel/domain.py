@@ -20,7 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from fitnoise.kernel.codings import (
     EXACT_FLOAT_LIMIT,
     OUTSIDE,
     REFUSED,
+    VALUE_CODINGS,
     Code,
     Codes,
     Coding,
@@ -41,18 +42,10 @@ from fitnoise.kernel.codings import (
     Cuts,
     Range,
     Steps,
-    Values,
     as_python,
-    cells_of,
-    class_coding,
-    classified_by,
-    dropped,
     encodable,
-    is_value,
     refuse_inexact,
     refuse_repeated,
-    steps_of,
-    values_of,
 )
 from fitnoise.kernel.dates import DateField, read
 from fitnoise.kernel.immutable import FixedMapping
@@ -82,6 +75,9 @@ _MISSING_CODES: CodingRule = ("report.coding.missing_codes", {})
 
 Missing = Mapping[str, Iterable[Code]] | tuple[tuple[str, tuple[Code, ...]], ...]
 """The type of missing-value categories: the name of each, and the codes of the data that fall into it."""
+
+CODINGS: Final[tuple[type[Coding], ...]] = (CodingWithMissing, LeafCodes, *VALUE_CODINGS)
+"""The codings of attributes."""
 
 OUTSIDE_POLICIES = ("drop", "refuse")
 """The possible actions for a record whose value has no cell."""
@@ -197,12 +193,12 @@ class Attribute(abc.ABC):
     @final
     def drops(self, by_default: bool) -> bool:
         """Return True if records may be left out for their value here, given the default action of the source."""
-        return bool(dropped(self.coding, drop=by_default))
+        return bool(self.coding.dropped(drop=by_default))
 
     @final
     @checked(DomainError, "Nothing was made.")
     def _with_missing(
-        self, coding: Values, missing: Missing | None, if_missing: str | None, if_outside: str | None
+        self, coding: Coding, missing: Missing | None, if_missing: str | None, if_outside: str | None
     ) -> None:
         """Keep the coding and the missing-value categories; raise DomainError if these are invalid.
 
@@ -245,7 +241,7 @@ class Attribute(abc.ABC):
             # A cell may have the name of one of its own codes, such as NA = ["NA"], but of no other's.
             self._check_cell(name, coding, others)
 
-    def _check_cell(self, name: str, values: Values, others: Collection[str]) -> None:
+    def _check_cell(self, name: str, values: Coding, others: Collection[str]) -> None:
         """Raise DomainError for a name that cannot be that of a cell, or that could mean another."""
         if name in OUTSIDE_POLICIES:
             raise DomainError(
@@ -256,7 +252,7 @@ class Attribute(abc.ABC):
                 "No attribute was made.",
                 place="missing",
             )
-        taken = name in others or is_value(values, name)
+        taken = name in others or values.is_value(name)
         # A label is a name of a cell, and not a value of the data: `is_value` does not know it.
         with contextlib.suppress(DomainError):
             self.own_position(name)
@@ -293,13 +289,13 @@ class Attribute(abc.ABC):
     @property
     def size(self) -> int:
         """Number of cells."""
-        return cells_of(self.coding)
+        return self.coding.counted_size
 
     @final
     @property
     def own_size(self) -> int:
         """The number of cells of values, for an amount the number of its knots; missing-value categories come after."""
-        return cells_of(values_of(self.coding))
+        return self.coding.values.counted_size
 
     @final
     @property
@@ -308,7 +304,7 @@ class Attribute(abc.ABC):
 
         The knots are the first cells of the amount.
         """
-        return steps_of(self.coding)
+        return self.coding.pieces
 
 
 def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
@@ -994,7 +990,7 @@ class Amount(Attribute):
     @property
     def exact(self) -> Steps:
         """The range and the steps, exactly; for a range by class, in steps."""
-        values = values_of(self.coding)
+        values = self.coding.values
         assert isinstance(values, Steps)  # noqa: S101 - made so
         return values
 
@@ -1578,12 +1574,12 @@ class Domain(Mapping[str, Attribute]):
         """
         # Amounts with ranges by class come last, because they need the cell of their class.
         values = {name: record.get(self.column(name)) for name, _ in self.attributes}
-        cells = {name: a.cell(values[name]) for name, a in self.attributes if classified_by(a.coding) is None}
+        cells = {name: a.cell(values[name]) for name, a in self.attributes if a.coding.attribute is None}
         for name, a in self.attributes:
-            classifier = classified_by(a.coding)
+            classifier = a.coding.attribute
             if classifier is not None:
                 cell = cells[classifier]
-                cells[name] = None if cell is None else class_coding(a.coding, cell).cell(values[name])
+                cells[name] = None if cell is None else a.coding.for_class(cell).cell(values[name])
         return {name: cells[name] for name, _ in self.attributes}
 
     def leaves_out(self, source: DataSource, bound: RecordBound | None) -> bool:
@@ -1775,12 +1771,11 @@ def _shares(home: str, attribute: Attribute) -> Iterator[tuple[str, HierarchySha
 
 def _check_coding(name: str, coding: Coding) -> None:
     """Raise DomainError for a coding of another class than counters translate, such as a subclass of one."""
-    values = coding.base if type(coding) is CodingWithMissing else coding
     # A subclass could compute cells in Python that no counter's SQL computes.
-    if type(values) not in (Codes, LeafCodes, Range, Cuts, Steps):
+    if type(coding) not in CODINGS or type(coding.values) not in CODINGS[1:]:
         raise DomainError(
             "unknown-coding",
-            f"The coding of {name!r} is of the class {type(values).__name__}.",
+            f"The coding of {name!r} is of the class {type(coding).__name__}.",
             "No counter translates this class.",
             "Use `Codes`, `Range`, `Cuts` or `Steps`, or `CodingWithMissing` around one of them.",
             "No domain was made.",

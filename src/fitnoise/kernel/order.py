@@ -18,7 +18,6 @@ from typing import Any, Final, Self, final
 from fitnoise.errors import DataError, FitnoiseError, PlanError
 from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.checks import is_digest, is_name
-from fitnoise.kernel.codings import classified_by
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND, Design
 from fitnoise.kernel.domain import Domain, attribute_document
 from fitnoise.kernel.immutable import changeable, is_of_kernel
@@ -570,7 +569,7 @@ def axis_key(domain: Domain, name: str) -> str:
     definition = (
         attribute_document(a) | ({"missing": a.missing} if a.missing_cells else {}) | {"column": domain.column(name)}
     )
-    classifier = classified_by(a.coding)
+    classifier = a.coding.attribute
     # The cell of an amount may depend on another attribute, which then belongs to its definition.
     definition |= {} if classifier is None else {"class": axis_key(domain, classifier)}
     # Sorted keys and no spaces: equal definitions give equal bytes, and so equal keys.

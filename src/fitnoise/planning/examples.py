@@ -17,14 +17,9 @@ from fitnoise.kernel.codings import (
     Coding,
     CodingWithMissing,
     Cuts,
-    Interval,
     Range,
     Steps,
-    Values,
     as_csv_text,
-    class_coding,
-    classified_by,
-    values_of,
 )
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.dates import DatePart
@@ -78,7 +73,7 @@ def examples(publication: Publication, records: int) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([mark, *(c.name for c in columns)])
-    classes = {classifier for a in domain if (classifier := classified_by(domain[a].coding)) is not None}
+    classes = {classifier for a in domain if (classifier := domain[a].coding.attribute) is not None}
     # Columns of classes come first: the range of an amount can depend on the cell that they draw.
     ordered = sorted(columns, key=lambda c: classes.isdisjoint(c.attributes))
     for i in range(1, records + 1):
@@ -102,14 +97,14 @@ def held(attribute: Attribute, cell: int, coded_cell: int = 0) -> Sequence[Any]:
     Returns:
         Values, at least one if the cell has any. None among them stands for a missing value.
     """
-    coding = class_coding(attribute.coding, coded_cell)
+    coding = attribute.coding.for_class(coded_cell)
     # A number of a bin can be the code of a missing value, which has a cell of its own.
     return [x for x in _candidates(coding, cell) if coding.cell(x) == cell]
 
 
 def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
     """Return values that may fall into a cell; some of them may fall into the cell of a missing-value code instead."""
-    values = values_of(coding)
+    values = coding.values
     if isinstance(coding, CodingWithMissing) and cell >= values.size:
         return coding.codes[cell - values.size] or (None, "not declared")
     if isinstance(values, Codes) and values.shared is None:
@@ -173,11 +168,11 @@ class _Column:
     def cell(self, name: str, value: object, places: Mapping[str, int | None]) -> int | None:
         """Return the cell of a value along one of the attributes; for an amount, in the range of its record's class."""
         attribute = self.attributes[name]
-        classifier = classified_by(attribute.coding)
+        classifier = attribute.coding.attribute
         if classifier is None:
             return attribute.cell(value)
         class_index = self.attributes[classifier].cell(value) if classifier in self.attributes else places[classifier]
-        return None if class_index is None else class_coding(attribute.coding, class_index).cell(value)
+        return None if class_index is None else attribute.coding.for_class(class_index).cell(value)
 
     def _read_by_all(self, value: object, places: Mapping[str, int | None]) -> bool:
         off = ((c.coding, value if c.read is None else c.read.number(value)) for c in self.conditions)
@@ -194,7 +189,7 @@ class _Column:
         if steps:
             knots, total_steps = len(steps) + 1, sum(steps)
             cell = draw.below(total_steps + 1) if cell < knots else cell - knots + total_steps + 1
-        classifier = classified_by(attribute.coding)
+        classifier = attribute.coding.attribute
         class_index = None if classifier is None else places.get(classifier)
         return held(attribute, cell, 0 if class_index is None else class_index)
 
@@ -237,14 +232,14 @@ def _years(attribute: Attribute) -> tuple[int, int] | None:
     off = attribute.derived
     if off is None or off.part not in {DatePart.YEAR, DatePart.AGE}:
         return None
-    low, high = _extent(values_of(attribute.coding))
+    low, high = _extent(attribute.coding.values)
     # Of an age of `high` on the day, the birthday of the last year can be ahead: born one year earlier.
     first_year, last_year = (low, high) if off.on is None else (off.on.year - high - 1, off.on.year - low)
     start, end = max(first_year, date.min.year), min(last_year, date.max.year)
     return (date(start, 1, 1).toordinal(), date(end, 12, 31).toordinal()) if start <= end else _NEVER
 
 
-def _extent(values: Values | Interval) -> tuple[int, int]:
+def _extent(values: Any) -> tuple[int, int]:
     """Return the least and the largest whole number that has a cell, as far as they are declared."""
     if isinstance(values, Codes):
         integers = [int(c) for c in values.codes]

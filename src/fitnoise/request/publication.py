@@ -18,7 +18,6 @@ from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arguments import describe_value, refuse_unless_fields_fit
 from fitnoise.kernel.checks import are_confusable, is_plain, is_real
-from fitnoise.kernel.codings import classified_by, uncut
 from fitnoise.kernel.designs.questions import MAX_PEOPLE, FiniteQuery, QuestionKind
 from fitnoise.kernel.domain import Categorical, Domain, HierarchyLevel, Ordered
 from fitnoise.kernel.losses import Axes
@@ -973,7 +972,7 @@ class Publication:
                 )
             try:
                 # To widen the coding is the check: records are added up before the sum is cut to the range.
-                uncut(domain[a].coding)
+                domain[a].coding.uncut()
             except DomainError as e:
                 raise SpecError(
                     "sum-within-unit-amount-unusable",
@@ -1031,7 +1030,7 @@ class Publication:
             "neighbours that replace a record": self.unit.neighbours is Neighbours.REPLACE_ONE,
             "sums and means of amounts": bool(used_attributes(self.workload) & set(domain.steps)),
             "an amount whose range depends on the period": any(
-                classified_by(domain[a].coding) == self.series for a in domain.steps
+                domain[a].coding.attribute == self.series for a in domain.steps
             ),
         }
         for what, is_present in refused.items():

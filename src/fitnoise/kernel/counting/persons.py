@@ -53,7 +53,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, final
 
-from fitnoise.kernel.codings import MAX_STEPS_FROM_ZERO, Coding, as_csv_text, classified_by, encodable, range_of
+from fitnoise.kernel.codings import MAX_STEPS_FROM_ZERO, Coding, as_csv_text, encodable
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD, Pattern, RecordBound
 
@@ -90,7 +90,7 @@ def counted_by(
     needed = {a for m in margins for a in m}
     homes = {domain.attribute_of(a) for a in needed}  # a level shows dropped records as its hierarchy does
     needed |= {a for a in domain.drops(drop) if a not in homes} | (set(domain) if bound is not None else set())
-    needed |= {classifier for a in needed if a in domain and (classifier := classified_by(domain[a].coding))}
+    needed |= {classifier for a in needed if a in domain and (classifier := domain[a].coding.attribute)}
     sizes = {a: n for a, n in domain.sizes.items() if a in needed}
     return sizes if bound is None else sizes | {ID_KEY: 1}
 
@@ -139,7 +139,7 @@ class PersonSelector:
         self._limit = max_records
         self._names = names
         self._pattern = pattern
-        self._ranges = {names.index(a): range_of(coding) for a, coding in merge.items()}
+        self._ranges = {names.index(a): coding.sum_range for a, coding in merge.items()}
         self._records: Multiset[tuple[bytes, Cells]] = Multiset()
 
     def add(self, persons: Iterable[bytes], cells: Iterable[Cells]) -> None:

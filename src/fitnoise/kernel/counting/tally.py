@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import OUTSIDE, Coding, cells_of, steps_of, uncut, without_cell
+from fitnoise.kernel.codings import OUTSIDE, Coding
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
 from fitnoise.kernel.counting.joint_counts import MarginCounts, TableChoice, single_tables
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, PersonSelector
@@ -121,9 +121,9 @@ def tally(
         DataError: The counts exceed the memory of the machine; no record was read.
         DataError: The rows are not records of these codings.
     """
-    sizes = {a: cells_of(coding) for a, coding in codings.items()} | ({} if rule is None else {ID_KEY: 1})
+    sizes = {a: coding.counted_size for a, coding in codings.items()} | ({} if rule is None else {ID_KEY: 1})
     sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if rule is not None and rule.limit is None else {}
-    steps = {a: k for a, coding in codings.items() if (k := steps_of(coding))}
+    steps = {a: k for a, coding in codings.items() if (k := coding.pieces)}
     counts = MarginCounts(margins, sizes, gauge, steps, lost, choose)
     if rule is None:
         for cells, _, records, read in _checked(rows, codings, rule):
@@ -172,7 +172,7 @@ def _checked(
     With a rule, `ID_KEY` is among the cells: 0 for an id, OUTSIDE for none.
     """
     merged = () if rule is None else rule.merge
-    read_codings = {a: uncut(coding) if a in merged else coding for a, coding in codings.items()}
+    read_codings = {a: coding.uncut() if a in merged else coding for a, coding in codings.items()}
     with contextlib.closing(rows.batches([*codings])) as batches:
         for batch in batches:
             if not _is_coded(batch, read_codings) or (rule is not None and not _has_ids(batch)):
@@ -204,7 +204,7 @@ def _are_cells(column: NDArray[Any], coding: Coding) -> bool:
         return True
     # DROPPED along a coding that drops nothing would leave out a record that the data source refuses.
     no_cells = set() if int(column.min()) >= 0 else {*np.unique(column[column < 0]).tolist()}
-    return int(column.max()) < coding.size and no_cells <= without_cell(coding)
+    return int(column.max()) < coding.size and no_cells <= coding.without_cell
 
 
 def _has_ids(batch: Batch) -> bool:

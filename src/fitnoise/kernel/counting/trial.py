@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +36,6 @@ from fitnoise.kernel.codings import (
     Interval,
     Range,
     Steps,
-    cell_of,
-    cells_of,
-    class_coding,
-    classified_by,
-    dropped,
-    read_as,
-    steps_of,
-    uncut,
-    without_cell,
 )
 from fitnoise.kernel.counting._base import Margin, Margins
 from fitnoise.kernel.counting.joint_counts import sum_up
@@ -251,8 +242,8 @@ def refuse_unless_coded(
     codings = all_codings if read is None else (Range(low, low + LAST_NUMBER), Interval(low + 1.0, low + 2024.0))
     for coding in codings:
         # One column is tried alone, so the class of an amount is not at hand.
-        is_tried = read_as(coding) is kind and classified_by(coding) is None
-        if is_tried and list(cells(coding)) != [cell_of(coding, x) for x in values]:
+        is_tried = coding.kind is kind and coding.attribute is None
+        if is_tried and list(cells(coding)) != [coding.cell_of(x) for x in values]:
             raise DataError(
                 "engine-codes-differently",
                 f"A trial shows that {what} does not read known values as declared, such as the last nanosecond of a "
@@ -291,17 +282,16 @@ def trial_columns(kinds: Collection[ColumnKind], codings: Mapping[str, Coding]) 
         f"{name} of {kind}": TrialColumn(_of_kind(coding, kind), kind)
         for kind in kinds
         for name, coding in codings.items()
-        if kind in READABLE_COLUMN_KINDS[read_as(coding)][0] and class_coding(coding, 0).cell(HELD[kind][0]) is not None
+        if kind in READABLE_COLUMN_KINDS[coding.kind][0] and coding.for_class(0).cell(HELD[kind][0]) is not None
     }
 
 
 def _of_kind(coding: Coding, kind: ColumnKind) -> Coding:
     """Return the coding; an amount with a range by another field gets that field in the same kind of column."""
-    return (
-        replace(coding, attribute=f"{coding.attribute} of {kind}")
-        if isinstance(coding, Steps) and coding.attribute
-        else coding
-    )
+    if coding.attribute is None:
+        return coding
+    # Only the steps of an amount have an attribute, and those of the trial have no missing-value categories.
+    return replace(cast("Steps", coding), attribute=f"{coding.attribute} of {kind}")
 
 
 def counts_known_records(
@@ -322,21 +312,21 @@ def counts_known_records(
     """
     cells = _cells(columns, values)
     # Records that a column refuses are left out of its tables alone, and reported: the second count below tries this.
-    counted = {a: c for a, c in columns.items() if REFUSED not in without_cell(c.coding)}
+    counted = {a: c for a, c in columns.items() if REFUSED not in c.coding.without_cell}
     margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
     counts, _ = count(counted, margins, drop=True)
     # With `drop`, all margins are of the records that are inside in all of these columns.
     inside = np.all([cells[a] >= 0 for a in counted], axis=0)
     right = True
     for m in margins:
-        expected = np.zeros([cells_of(columns[a].coding) for a in m], dtype=np.int64)
-        codes, steps = [cells[a][inside] for a in m], [steps_of(columns[a].coding) for a in m]
+        expected = np.zeros([columns[a].coding.counted_size for a in m], dtype=np.int64)
+        codes, steps = [cells[a][inside] for a in m], [columns[a].coding.pieces for a in m]
         if any(steps):
             sum_up(expected, codes, steps, np.ones(inside.sum(), dtype=np.int64))
         else:
             np.add.at(expected, tuple(codes), 1 if m else inside.sum())
         right &= np.array_equal(counts[m], expected)
-    reports = any(without_cell(c.coding) - dropped(c.coding, drop=drop) for c in columns.values())
+    reports = any(c.coding.without_cell - c.coding.dropped(drop=drop) for c in columns.values())
     if right and reports:
         _, outside = count(columns, [(a,) for a in columns], drop=drop)
         is_kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
@@ -353,15 +343,15 @@ def _cells(
     """
     cells: dict[str, NDArray[np.int64]] = {}
     for i, (a, c) in enumerate(columns.items()):
-        classifier = classified_by(c.coding)
+        classifier = c.coding.attribute
         held = [HELD[c.kind][0]]
         if classifier is None:
             out = np.full((len(columns), len(values)), c.coding.cell(*held))
-            out[i] = [cell_of(c.coding, v[c.kind]) for v in values]
+            out[i] = [c.coding.cell_of(v[c.kind]) for v in values]
         else:  # the plain value in every class, and all values in the plain one
             kinds = cells[classifier].reshape(len(columns), len(values))
-            out = np.array([[cell_of(class_coding(c.coding, int(x)), *held) for x in row] for row in kinds])
-            out[i] = [cell_of(class_coding(c.coding, int(x)), v[c.kind]) for x, v in zip(kinds[i], values, strict=True)]
+            out = np.array([[c.coding.for_class(int(x)).cell_of(*held) for x in row] for row in kinds])
+            out[i] = [c.coding.for_class(int(x)).cell_of(v[c.kind]) for x, v in zip(kinds[i], values, strict=True)]
         cells[a] = out.ravel()
     return cells
 
@@ -463,7 +453,7 @@ class PersonTrial:
     def _is_right(self, counts: Margins, outside: Mapping[str, int], left_out: int | None, *, drop: bool) -> bool:
         names = list(self.columns)
         persons = PersonSelector(self.limit, names, self.tried, {"z": _ADDED} if self.merge else {})
-        cells = [(x, x % 2, *((cell_of(uncut(_ADDED), z),) if self.merge else ())) for x, _, z in self.records]
+        cells = [(x, x % 2, *((_ADDED.uncut().cell_of(z),) if self.merge else ())) for x, _, z in self.records]
         held = [(person_id(x), n) for x, n in self.persons]
         for name, n in held:
             if name is not None:
@@ -472,7 +462,7 @@ class PersonTrial:
         right = left_out is None or left_out == persons.left_out()
         for m in (m for m in self.margins(drop=drop) if m != (ID_KEY,)):
             used = [a for a in m if a != ID_KEY]  # of ids there is one cell
-            axes, steps = [names.index(a) for a in used], [steps_of(self.columns[a].coding) for a in used]
+            axes, steps = [names.index(a) for a in used], [self.columns[a].coding.pieces for a in used]
             expected, codes = np.zeros_like(counts[m]), np.array([c for c, _ in taken])
             table = expected.reshape(expected.shape[: len(axes)])
             sum_up(table, [codes[:, i] for i in axes], steps, np.array([n for _, n in taken]))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, final
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.checks import is_integer
+from fitnoise.kernel.checks import is_integer, refuse_incomplete
 from fitnoise.kernel.domain import Attribute, Categorical, CodingRule
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.request.targets import PublicTotal
@@ -72,13 +72,8 @@ class View(abc.ABC):
         parents = [c for c in cls.__mro__[1:] if issubclass(c, View)]
         if views := [c.__name__ for c in parents if abc.ABC not in c.__bases__]:
             raise TypeError(f"The class {cls.__name__} inherits from the view {views[0]}.")
-        names = {name for c in parents for name, hint in c.__annotations__.items() if "ClassVar" in str(hint)}
         # Checked when the class is made: a view without a text would otherwise fail in the first report that shows it.
-        lacking = {x for x in names if not hasattr(cls, x)}
-        # Python itself would refuse these only when the first object is made.
-        lacking |= {x for x in dir(cls) if getattr(getattr(cls, x, None), "__isabstractmethod__", False)}
-        if lacking:
-            raise TypeError(f"The view {cls.__name__} lacks {', '.join(sorted(lacking))}.")
+        refuse_incomplete(cls)
 
     @property
     @abc.abstractmethod
