@@ -376,6 +376,8 @@ class _Course:
                 entries = [e for e in book.entries() if e.kind in ("charge", "period")]
         except (FitnoiseError, OSError):
             return None, False
+        # the salt is random, or for the first draw of a period the digest of its counts: an entry with it is of this
+        # release
         owned = (e for e in entries if stages.salt in (e.detail.get("salt"), e.drawn_period and e.drawn_period.frozen))
         return next(owned, None), True
 
@@ -410,6 +412,7 @@ def _in_place(
         return None
     order = plan.order
     charges = book.charges(order.account, order.plan) if turn is None else book.series(order.account, order.plan)
+    # a folder alone proves nothing: the release counts as finished only if the ledger names its charge and its answers
     charge = next((e for e in charges if e.digest == stored.entry.digest), None)
     answer_record = None if charge is None else book.answered(charge)
     if charge is None or answer_record is None or answer_record.answers != drawn_digest(stored):
@@ -467,6 +470,7 @@ def charged_before(plan: Plan, book: Ledger) -> list[tuple[LedgerEntry, tuple[An
     charges = []
     for entry in book.charges(plan.order.account, plan.order.plan):
         answer_record = book.answered(entry)
+        # read by the digest in the ledger, so that an altered file is refused here and not after a second draw
         answers = None if answer_record is None else AnswerFolder(book).read(entry, answer_record)
         # answers that the ledger names are stored until the release is in its place: without them it was finished
         charges.append((entry, answers, not is_unfinished(book, entry) if answer_record is None else answers is None))
@@ -545,6 +549,7 @@ def list_periods(
         raise _no_series()
     with contextlib.ExitStack() as stack:
         book = _there(ledger, stack)
+        # charged and not drawn: the process ended between the two, and the draw is due at no further charge
         waiting = {e.digest for e in book.series(plan.order.account, plan.order.plan) if book.answered(e) is None}
         draws = _read_draws(plan.series, book, Path(series))
         others = {entry.digest for entry in touched(plan.series, book, Path(series))}
@@ -825,6 +830,7 @@ def count(
     _refuse_place(path)
     if public_key is not None:
         read_key(public_key, PUBLIC)  # raises before the data are opened, which may take long
+    # the place and the key are checked first: to count and then fail would read confidential data for nothing
     report_stage("opening the data")
     counter = _opened(plan, data, table, None)
     report_stage("counting")
@@ -904,6 +910,7 @@ def _rehearse(plan: Plan, stage: Path | None, table_names: Sequence[str]) -> Non
     """Rebuild and write a release of zeros, so that an error costs nothing."""
     lengths = [n for part in plan.groups for n in part.strategy.lengths]
     blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.finite))
+    # properties are computed when they are read: each is read here once, so that its error comes before the charge
     _ = blank.finite
     for part, biased in zip(plan.groups, blank.biased, strict=True):
         _ = part.variances

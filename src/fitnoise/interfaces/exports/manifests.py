@@ -81,6 +81,7 @@ def versions_for(export: Path) -> dict[str, str]:
     """Return the installed versions of the programs on which the bytes of an export depend."""
     if export.suffix != ".xlsx":
         return {"fitnoise": __version__}
+    # A workbook is a ZIP file: another version of the compressor writes other bytes of the same tables.
     return {"fitnoise": __version__, "xlsxwriter": metadata.version("xlsxwriter"), "zlib": zlib.ZLIB_RUNTIME_VERSION}
 
 
@@ -108,6 +109,8 @@ def check_export(verified: Sequence[Tabled], export: Path, contents: Contents) -
         text_id = "report.finding.export_file" if len(files) == 1 else "report.finding.export_files"
         if not add(_check_files(export, files), Message(text_id, (Value("count", len(files), ValueKind.COUNT),))):
             return tuple(checks)
+        # Integer tables and combinations are of the same release: the manifest says of which tables it is, by kind and
+        # digests.
         source = next((x for x in verified if _states(stated, x)), None)
         problem = None if source is not None else Message("report.fault.export_source")
         if not add(problem, Message(SOURCES.get(stated["of"], SOURCES["release"]))) or source is None:
@@ -163,6 +166,7 @@ def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[
             raise ValueError
         texts = [options["language"], *options["tables"], *stated["versions"].values(), stated["of"]]
         texts += [] if options["licence"] is None else [options["licence"]]
+        # A path that is listed twice would replace its first hash: the comparison of lengths below notices it.
         files = {x["path"]: (x["sha256"], x["bytes"]) for x in stated["files"]}
         is_sound = type(options["totals"]) is bool and type(options["tables"]) is list
         is_sound = is_sound and all(type(x) is int for _, x in files.values())
@@ -182,6 +186,7 @@ def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[
 def _check_files(export: Path, files: Mapping[str, tuple[str, int]]) -> Message | None:
     """Return the problem where files are missing, not listed, links, or have another hash, else None."""
     folder = export if not export.suffix else export.parent
+    # Folders are names, too: an unlisted empty folder is reported like an unlisted file.
     parents = {p.as_posix() for name in files for p in Path(name).parents} - {"."}
     listed = {*files} if export.suffix else {IN_FOLDER, *files, *parents}
     # A folder with far more names than listed is not walked to its end.
@@ -209,6 +214,7 @@ def _check_again(
     """Return the problem where an export differs from one that is written again, else None."""
     folder = export if not export.suffix else export.parent
     files, differs = [], False
+    # Hashes show that files are as listed; only writing them again shows that they are of this release.
     for name, raw in contents(source, export, **options):
         files.append((name, hashlib.sha256(raw).hexdigest(), len(raw)))
         path = folder / name

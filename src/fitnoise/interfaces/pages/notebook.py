@@ -36,6 +36,7 @@ MAX_NUMBERS = 5_000
 def html(thing: object) -> str | None:
     """Return the HTML of a thing in a notebook; None if Jinja2 is not installed, and its text is shown."""
     try:
+        # Tried before anything is laid out: without Jinja2 a notebook shows the text, which needs none of it.
         environment("en")
     except ReleaseError:
         return None
@@ -79,6 +80,7 @@ def _tables(source: Tabled) -> str:
     views, numbers = [], 0
     for name in islice(source, MAX_TABLES):
         publication = publication_of(source, name)
+        # From the shape alone: a table that is too large is not rebuilt to find that out.
         numbers += math.prod(publication.workload[name].shape(publication.domain))
         if numbers > MAX_NUMBERS:
             break
@@ -110,6 +112,7 @@ def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str
     for i, (value, *ends) in enumerate(zip(rows["value"].tolist(), low.tolist(), high.tolist(), strict=True)):
         mark = None
         if scale is not None and math.isfinite(value):
+            # An end beyond the scale is drawn at the border, so that an open interval reaches it.
             cell, zero, *places = (scale.percent_of(min(max(x, scale.low), scale.high)) for x in (value, 0.0, *ends))
             mark = Mark(cell, zero, (places[0], places[1]))
         labels = [str(rows[name].iloc[i]) for name in names]
@@ -128,5 +131,6 @@ def _ends(rows: pd.DataFrame) -> tuple[Any, Any]:
 
 def _scale(low: Any, high: Any) -> Scale:
     ends = np.concatenate([low, high])
+    # Open intervals have infinite ends, which no scale can show.
     known_margins = ends[np.isfinite(ends)]
     return Scale.from_range(known_margins, known_margins) if known_margins.size else Scale(0.0, 1.0)

@@ -78,6 +78,7 @@ def _unsuitable_mechanisms(publication: Publication) -> Section:
 
 def separate_budgets(comparison: Comparison) -> Section:
     """Return the cost of manually chosen budgets of levels; empty if it is unknown."""
+    # Budgets by level are chosen for Gaussian noise in practice, so the Gaussian plan is what they are compared with.
     plan_rho, others = comparison.gaussian.rho, budgets.separate_budgets_rho(comparison.gaussian)
     columns = (
         ReportColumn("way", Message("report.heading.manual_budgets")),

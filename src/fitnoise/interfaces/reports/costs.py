@@ -56,5 +56,6 @@ def messages_for(loss: Loss) -> CostMessages:
     exact = loss.epsilon
     if exact is None:
         return _CONCENTRATED
+    # Rounded up: the ε that people read must not be below the one that is charged.
     spoken = Value("epsilon", rounded_up(exact), ValueKind.COST, spoken=True)
     return replace(_PURE, pure=(Value("epsilon_exact", str(exact)), spoken))
