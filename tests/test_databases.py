@@ -426,6 +426,7 @@ def test_the_trial_tries_every_coding_and_every_kind():
         assert set(inside) >= {*range(f.coding.size)} or f.kind is not ColumnKind.DOUBLE or a.startswith("far"), a
 
 
+@pytest.mark.usefixtures("tried_once")
 @pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
 @pytest.mark.parametrize("drop", [True, False])
 def test_levels_of_nested_places_are_counted_by_the_codes_of_leaves(tmp_path, engine, drop):
@@ -748,6 +749,7 @@ def test_no_margins_and_no_attributes(lite):
 # --- PostgreSQL -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("tried_once")
 @pytest.mark.no_cover
 @needs_postgresql
 def test_columns_of_postgresql(post):
@@ -783,6 +785,7 @@ def test_columns_of_postgresql(post):
     leaks_nothing(caught.value)
 
 
+@pytest.mark.usefixtures("tried_once")
 @needs_postgresql
 def test_tables_of_postgresql(post):
     url = post(
@@ -799,6 +802,7 @@ def test_tables_of_postgresql(post):
             count_x(url, fn.Ordered(0, 1), table=table)
 
 
+@pytest.mark.usefixtures("tried_once")
 @needs_postgresql
 @pytest.mark.parametrize(
     ("before", "part", "after"),

@@ -239,7 +239,7 @@ def test_of_four_processes_with_four_directories_one_is_charged(tmp_path):
 # --- signals --------------------------------------------------------------------------------------------------------
 
 INTERRUPTED = """
-import os, sys, threading
+import os, sys, threading, time
 import duckdb
 from fitnoise import publishing
 from fitnoise.interfaces.cli import main
@@ -248,7 +248,14 @@ from fitnoise.kernel import noise
 number, moment = int(sys.argv[1]), sys.argv[2]
 
 def strike(*_args, **_more):
-    threading.Timer(3, os.kill, (os.getpid(), number)).start()  # while the engine is at work, not while it begins
+    begun = time.process_time()
+
+    def kill():
+        while time.process_time() < begun + 0.5:  # while the engine is at work, not while it begins
+            time.sleep(0.02)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=kill).start()
     duckdb.execute("SET threads = 1")  # a thread of DuckDB's own ends its task first, which here would be never
     duckdb.sql("SELECT sum(i % 7) FROM range(100000000000000) t(i)").fetchall()  # longer than any test
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import pytest
@@ -257,6 +257,12 @@ def same(one, other):
     return one == other
 
 
+@cache
+def cached_properties(kind):
+    """Return the names of the cached properties of a class."""
+    return [a for a, member in inspect.getmembers_static(kind) if isinstance(member, cached_property)]
+
+
 def poisoned(design):
     """A copy of which everything that may be computed of its integers was computed before, and wrongly."""
     out = copy.deepcopy(design)
@@ -264,8 +270,7 @@ def poisoned(design):
     for x in todo:
         if is_dataclass(x):
             todo += [getattr(x, f.name) for f in fields(x)]
-            wrong = [a for a, kind in inspect.getmembers_static(type(x)) if isinstance(kind, cached_property)]
-            vars(x).update(dict.fromkeys(wrong, "wrong"))
+            vars(x).update(dict.fromkeys(cached_properties(type(x)), "wrong"))
         elif isinstance(x, tuple):
             todo += x
     return out
