@@ -5,7 +5,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.mechanisms import _base
 from fitnoise.mechanisms.projection.mechanism import PROJECTION
-from fitnoise.mechanisms.registry import PLANNERS, unsuitable
+from fitnoise.mechanisms.registry import PLANNERS, planner_by_name, unsuitable
 from fitnoise.messages import LANGUAGES, translator
 from laws.plans import check_answer, check_mechanism, check_plan
 from zoo import QUESTIONS, REQUESTS
@@ -40,27 +40,27 @@ def test_planner_of_the_list_satisfies_its_protocols(planner):
 PLACES = fn.Domain(g=fn.Hierarchy(["a", "b"], [(1, 1), (2, 2), (2, 3)]), o=fn.Ordered(0, 3), x=fn.Amount(0, 8, step=1))
 PATTERN = {"unit": fn.PrivacyUnit("person", 2, id="id", once_per=["o"])}
 BUDGETS = {"cell_budgets": fn.CellBudgets(("o",), (1.0, 1.0, 1.0, 0.5))}
+TOTAL_ERROR = {"objective": fn.Objective("total-error")}
 BY_VALUE = fn.ByAttribute("o", (1.0, 1.0, 1.0, 2.0))
 
 
 @pytest.mark.parametrize(
     ("name", "reason", "table", "settings"),
     [
-        ("by-level", "goal", fn.table("b", variance=1), {"objective": fn.Objective("total-error")}),
-        ("by-level", "cell_budgets", fn.table("b", variance=1), BUDGETS),
-        ("by-level", "levels", fn.table("o", variance=1), {}),
-        ("by-level", "series", fn.table("b", "o", variance=1), {"series": "o"}),
-        ("by-place", "pattern", fn.table("b", variance=1), PATTERN),
-        ("by-axis", "series", fn.table("b", "o", variance=1), {"series": "o"}),
-        ("by-axis", "pattern", fn.table("b", variance=1), PATTERN),
-        ("by-axis", "amounts", fn.table("o", sum="x", variance=1), {}),
-        ("by-axis", "varying_targets", fn.table("o", variance=BY_VALUE), {"objective": fn.Objective("total-error")}),
+        ("fit-for-use-by-level", "goal", fn.table("b", variance=1), TOTAL_ERROR),
+        ("fit-for-use-by-level", "cell_budgets", fn.table("b", variance=1), BUDGETS),
+        ("fit-for-use-by-level", "levels", fn.table("o", variance=1), {}),
+        ("fit-for-use-by-level", "series", fn.table("b", "o", variance=1), {"series": "o"}),
+        ("fit-for-use-by-axis", "series", fn.table("b", "o", variance=1), {"series": "o"}),
+        ("fit-for-use-by-axis", "pattern", fn.table("b", variance=1), PATTERN),
+        ("fit-for-use-by-axis", "amounts", fn.table("o", sum="x", variance=1), {}),
+        ("fit-for-use-by-axis", "varying_targets", fn.table("o", variance=BY_VALUE), TOTAL_ERROR),
         ("fit-for-use", "privacy", fn.table("o", variance=1), {"privacy": "pure"}),
         ("projection", "no_small_database", fn.table("o", variance=1), {}),
     ],
 )
 def test_planner_that_does_not_suit_states_the_reason(name, reason, table, settings):
-    (planner,) = (x for x in PLANNERS if x.mechanism.name.endswith(name))
+    planner = planner_by_name(name)
     message = planner.supports(fn.Publication(fn.Workload(PLACES, [table]), **settings))
     assert message is not None
     assert message.id == f"report.unsuitable.{reason}"
