@@ -70,6 +70,7 @@ def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
 
 def proven(plan: Plan) -> int:
     """Return the number of digits of the price that the gap proves; four for a plan without one gap."""
+    # Gaps of several parts do not add up to one, so no gap bounds their price.
     if len(plan.groups) != 1 or not plan.gap > 0:
         return 4
     return next((d for d in range(1, 7) if plan.gap > 10.0**-d), 7)
@@ -97,6 +98,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
     folder = Folder(root)
     key = folder.key(request["text"])
     publication = publication_of(request["text"], root)
+    # The files of codes are read between the two: a key of other files would be stored for this plan.
     if folder.key(request["text"]) != key:
         raise DraftChanged(
             "codes-file-changed",
@@ -110,6 +112,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
     plan_file.parent.mkdir(exist_ok=True)
     if not plan_file.exists():
         replace_file(plan_file, plan.to_json().encode())
+    # The file is verified and not the plan in memory: a reader has only the file.
     checked = verify(plan_file)
     if not checked.ok:
         plan_file.unlink()
@@ -220,6 +223,8 @@ def _lines(stream: TextIO) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Answer questions until there are no more."""
+    # The lines go to a copy of stdout, whose number then leads to stderr: output of a library stays out of the
+    # protocol.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a print does not break the lines
     waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()

@@ -87,6 +87,7 @@ def seen(folder: Folder, name: str, salt: str) -> str:
     path = folder.inside(name)
     inner = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     stats = ((p.relative_to(folder.root).as_posix(), p.stat()) for p in inner)
+    # The state alone, and never the content: reading data before the charge is left to the process that counts.
     return digest(json.dumps([salt, *([n, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns] for n, s in stats)]))
 
 
@@ -106,6 +107,7 @@ def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
     with Ledger(path) as book:
         number, entry = book.head()
     status = path.stat()
+    # With device and inode: another file under this name can have as many entries.
     return number, f"{status.st_dev} {status.st_ino} {entry}"
 
 

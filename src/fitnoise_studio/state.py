@@ -76,6 +76,7 @@ class Studio:
         with self._lock:
             text, tab, turn = self.folder.text(), form.get("tab", ""), form.get("turn", "")
             now, tab_state = digest(text), self._tabs.get(tab)
+            # Requests of one page can overtake each other: an older form must not undo a newer one.
             order = int(turn) if turn.isascii() and turn.isdigit() and len(turn) < 10 else 0
             if tab and tab_state is not None and order <= tab_state[0]:
                 raise QuestionReplaced(
@@ -111,6 +112,7 @@ class Studio:
 
     def _ledger(self) -> str | None:
         ledgers = self.folder.ledgers()
+        # Of several ledgers none is meant without a choice, and a wrong rest would mislead.
         return ledgers[0] if len(ledgers) == 1 else None
 
     def price(self) -> None:
@@ -136,6 +138,7 @@ class Studio:
                     self._pending = None
             raise
         except FitnoiseError as error:
+            # A draft that cannot be planned has no price: the reason is shown in its place, and the page stays usable.
             price_html = render_part("unpriced", self.language, why=str(error.with_outcome("Nothing was planned.")))
         with self._lock:
             if self._turn == mine:
@@ -230,4 +233,5 @@ def _rewritten(text: str, make: Callable[[forms.Document], forms.Document]) -> s
     """Return a changed draft; if its meaning is unchanged, its text is too."""
     before = forms.parse(text)
     after = make(before)
+    # A rewritten text would lose comments and order, so it is written only for a change of meaning.
     return text if after == before else forms.write(after)

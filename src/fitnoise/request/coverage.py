@@ -127,6 +127,7 @@ def uncounted_by_question(query: FiniteQuery, domain: Domain) -> tuple[tuple[Val
     """
 
     def others(name: str, values: Selection) -> ValueList:
+        # By cell and not by value: a condition can name values in several ways, and cells are what is counted.
         matching_cells = set(values.cells(domain[name]))
         return list_values(name, domain[name], (i for i in range(domain[name].size) if i not in matching_cells))
 

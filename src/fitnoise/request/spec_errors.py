@@ -64,6 +64,7 @@ def several_problems(problems: Sequence[SpecError], outcome: str = OUTCOME) -> S
         "Correct each of them.",
         outcome,
     )
+    # The text repeats ten of them; forms show each at its own field.
     error.problems = tuple(problems)
     return error
 
@@ -172,6 +173,7 @@ def _located(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
     here: Any = document
     for step in error["loc"]:
         steps: Any = range(len(here)) if isinstance(here, list) else here if isinstance(here, Mapping) else ()
+        # A step that the document lacks is the name of a branch, and the next step belongs to the same value.
         if step in steps:
             here = here[step]
         elif error["type"] != "missing" or step != error["loc"][-1]:
@@ -185,6 +187,7 @@ def _explained(location: tuple[str | int, ...], error: ErrorDetails) -> SpecErro
     kind, context = error["type"], error.get("ctx", {})
     raised = context.get("error")
     if isinstance(raised, SpecError):  # a validator of fitnoise raised it
+        # The validator knows its key only; the rest of the place is where pydantic called it.
         path = _path((*location, *_steps(raised)))
         return raised if path is None else raised.with_place(path)
     if kind == "missing":

@@ -337,6 +337,7 @@ class Target:
                     "Nothing was planned.",
                     place=self.kind.value,
                 )
+        # A reference that has no effect could be meant for another kind of target, so it is refused and not ignored.
         if (self.reference is not None) != (self.kind is TargetKind.RELATIVE_STD_ERROR):
             raise WorkloadError(
                 "reference-misfit",

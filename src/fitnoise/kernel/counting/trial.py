@@ -237,6 +237,7 @@ def refuse_unless_coded(
         values: The content of the column, or the parts read off its dates.
         read: The part read off dates; `None` for values.
     """
+    # A day itself is a number such as 20231231, far outside the range of all other parts.
     low = FIRST_DAY if read is not None and read.part is DatePart.DAY else 0
     all_codings = (*CODINGS.values(), *MISSING_CODINGS.values(), *AMOUNTS.values())
     codings = all_codings if read is None else (Range(low, low + LAST_NUMBER), Interval(low + 1.0, low + 2024.0))
@@ -313,6 +314,8 @@ def counts_known_records(
     cells = _cells(columns, values)
     # Records that a column refuses are left out of its tables alone, and reported: the second count below tries this.
     counted = {a: c for a, c in columns.items() if REFUSED not in c.coding.without_cell}
+    # Single columns show their codings, pairs show that cells of one record stay together, and the empty margin counts
+    # all.
     margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
     counts, _ = count(counted, margins, drop=True)
     # With `drop`, all margins are of the records that are inside in all of these columns.

@@ -59,6 +59,8 @@ class Price:
     mu_rate: Fraction | None = None
 
     def __post_init__(self) -> None:
+        # ρ is the cost of the costliest cell: a profile with another maximum would charge less or more by cell than in
+        # all.
         if self.profile is not None and self.profile.largest != self.rho:
             raise LedgerError(
                 "price-profile-misfit",
@@ -158,6 +160,7 @@ class Price:
         The ρ of a pure release is also at most (kε)²/2, rounded up.
         """
         epsilon = None if self.epsilon is None else times * self.epsilon
+        # ρ and μ² grow with the square of a distance, and pure ε grows with the distance itself.
         rho, mu = times**2 * self.rho, None if self.mu_squared is None else times**2 * self.mu_squared
         # For a pure release k²ρ can exceed (kε)²/2 by up to k² roundings, and both bound the cost.
         return Price(rho if epsilon is None else min(rho, ceil_dyadic(epsilon**2 / 2)), None, epsilon, mu, self.mu_rate)
@@ -452,6 +455,7 @@ def check_amount(rho: Fraction, *, rounded: bool = True) -> Fraction:
 def _parse_amount(text: object) -> Fraction:
     """Return a number ≥ 0 from the text that a Fraction writes; raise any error for another text."""
     exact = Fraction(*map(int, text.split("/"))) if isinstance(text, str) else Fraction(-1)
+    # One number has one text: 2/4 and 1/2 would give two digests of one entry.
     if exact < 0 or str(exact) != text:
         raise LedgerError(
             "number-not-readable",
