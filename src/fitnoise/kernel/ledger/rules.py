@@ -164,6 +164,8 @@ class Ledger:
         with ExitStack() as undo:
             store = undo.enter_context(closing(SqliteStore(path)))
             self._open(store)
+            # Only now does the store stay open: if verification raised, the stack has closed it, and its file is free
+            # again.
             undo.pop_all()
 
     @classmethod
@@ -217,6 +219,7 @@ class Ledger:
         request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
         with self._transaction(write=False) as chain:
             quotes = _quote_accounts(chain, request)
+        # A release charges every account of the name, so the one with the least room decides how many fit.
         further = min((q.further_releases for q in quotes if q.further_releases is not None), default=None)
         return replace(quotes[0], fits=all(q.fits for q in quotes), further_releases=further)
 
@@ -323,6 +326,7 @@ class Ledger:
         full_detail = request.detailed(detail)
         with self._transaction(write=True) as chain:
             full = _find_full_quote(chain, request, at_most)
+            # The refusal is an entry as well, so trials of what fits are on record.
             entry = self._append(chain, "refusal", account, request.own_price.rho, full_detail) if full else None
         if full and entry:
             raise make_refusal(full, entry)
@@ -445,6 +449,7 @@ class Ledger:
                 "Give such a Fraction.",
                 "Nothing was charged and nothing was changed.",
             )
+        # In the units of charges: these have ρ and μ² in multiples of 2⁻⁶⁴, and ε exactly.
         top = check_amount(top, rounded=kind != "epsilon")
         cap = check_amount(top**2 / 2 if kind == "epsilon" else top / 2 if kind == "mu_squared" else top, rounded=False)
         detail = ({"reason": reason} if reason else {}) | ({} if kind == "rho" else {kind: str(top)})
@@ -717,6 +722,7 @@ class _ChargeRequest:
         check_composed_plans(own_price, tuple(composed_with))
         name = _check_account(account).source
         others = {_check_account(a): Price.from_loss(x) for a, x in also.items() if a != account}
+        # Caps of a name are checked together, so one charge cannot spread over two names.
         if any(a.source != name for a in others):
             raise LedgerError(
                 "price-of-another-source",
@@ -830,6 +836,7 @@ def _list_periods(chain: list[LedgerEntry], account: Account, plan: object) -> l
     for entry in chain:
         drawn_period = entry.drawn_period if entry.kind in {"charge", "period"} else None
         if drawn_period is not None and entry.account == account and entry.detail["plan"] == plan:
+            # A later entry replaces an earlier one: of a period that was drawn again, the last draw counts.
             by_period[drawn_period.period] = entry
     return [by_period[period] for period in sorted(by_period)]
 
