@@ -18,8 +18,9 @@ import pandas as pd
 
 import fitnoise as fn
 from fitnoise.engines import open_counter
+from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import HistogramCounter, Tally
+from fitnoise.kernel.counting import Tally
 from fitnoise.kernel.measure import measure
 from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
 from fitnoise.reading.integer_tables import possible

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import fitnoise as fn
-from fitnoise.kernel.counting import HistogramCounter
+from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.kernel.measure import measure
 from fitnoise.reading import integer_tables as making
 from fitnoise.reading.release import Release

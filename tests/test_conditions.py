@@ -27,7 +27,7 @@ from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.codings import Interval
 from fitnoise.kernel.conditions import Condition, conditions
-from fitnoise.kernel.counting import Dropped, HistogramCounter
+from fitnoise.kernel.counting import Dropped
 from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
@@ -35,7 +35,7 @@ from fitnoise.kernel.units import Account, Adjacency, DataSource, RecordBound
 from fitnoise.messages import english
 from fitnoise.reading.description import condition_message
 from fitnoise.request.documents import Spec
-from laws.counting import DROP, REFUSE, counted, leaks_nothing, same_counts
+from laws.counting import DROP, REFUSE, HistogramCounter, counted, leaks_nothing, same_counts
 from laws.releases import by_command
 from laws.reports import check_no_sentences, in_words
 from records import Records, Sample

@@ -34,9 +34,9 @@ from engines import ENGINES, SLOW
 from fitnoise.engines import DuckCounter, duck, open_counter, sources
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, OUTSIDE
-from fitnoise.kernel.counting import Counter, HistogramCounter, Tally, joint_counts
+from fitnoise.kernel.counting import Counter, Tally, joint_counts
 from fitnoise.kernel.units import DataSource
-from laws.counting import DROP, REFUSE, check_counter, counted, in_cells, leaks_nothing, same_counts
+from laws.counting import DROP, REFUSE, HistogramCounter, check_counter, counted, in_cells, leaks_nothing, same_counts
 from records import Records, Sample, csv_text, write_file
 from refused import SECRET, refused
 

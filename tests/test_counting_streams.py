@@ -23,9 +23,9 @@ from fitnoise.engines.streams import iter_batches
 from fitnoise.engines.windows import Window
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Codes, CodingWithMissing, Cuts, Range, Steps
-from fitnoise.kernel.counting import HistogramCounter, joint_counts, margins
+from fitnoise.kernel.counting import joint_counts, margins
 from fitnoise.kernel.units import DataSource
-from laws.counting import DROP, REFUSE, counted, in_cells, same_counts
+from laws.counting import DROP, REFUSE, HistogramCounter, counted, in_cells, same_counts
 from records import Stream, sliced
 from refused import refused
 from test_counting import DOMAIN, MARGINS, open_files, people

@@ -11,14 +11,13 @@ import fitnoise as fn
 import zoo
 from fitnoise.errors import DomainError
 from fitnoise.kernel.codings import Codes, CodingWithMissing, Cuts, Range
-from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Ordered, attribute_document
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.messages import english, rule_messages
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import Spec
-from laws.counting import check_attribute
+from laws.counting import HistogramCounter, check_attribute
 from refused import refused
 
 

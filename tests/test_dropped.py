@@ -13,12 +13,12 @@ import zoo
 from engines import ENGINES
 from fitnoise.engines import open_counter, sql
 from fitnoise.interfaces.cli import main
-from fitnoise.kernel.counting import Dropped, HistogramCounter
+from fitnoise.kernel.counting import Dropped
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from laws.counting import DROP
+from laws.counting import DROP, HistogramCounter
 from records import Records
 from refused import refused
 

@@ -19,12 +19,12 @@ from designs import remade
 from fitnoise.errors import GapNotReached
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.profiles import ChargedPlan, Profile, joint
 from fitnoise.messages import Message
 from fitnoise.planning import free_queries as room
 from fitnoise.planning.plan import Plan
+from laws.counting import HistogramCounter
 from laws.plans import check_mechanism, check_plan, status_of
 from refused import refused
 from replayed_noise import Replay

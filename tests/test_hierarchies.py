@@ -36,7 +36,6 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.comparisons import separate_budgets
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
-from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import HierarchyShare, attribute_document
 from fitnoise.kernel.places import RegularTree
 from fitnoise.kernel.units import DataSource
@@ -54,6 +53,7 @@ from fitnoise.solving import budgets as best_budgets
 from fitnoise.solving import trees, weighted_trees
 from fitnoise.solving.certificates import Evidence, lower_bound
 from fitnoise.solving.sectors import decompose
+from laws.counting import HistogramCounter
 from laws.plans import check_mechanism, status_of
 from laws.releases import measured, released
 from refused import refused

@@ -14,11 +14,11 @@ from fitnoise.errors import DataError, FitnoiseError, LedgerError
 from fitnoise.kernel import answer_files, disk
 from fitnoise.kernel.answer_files import AnswerFolder, Room, read, room_for, serialise
 from fitnoise.kernel.arrays import answers_digest
-from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.disk import Draft, clear_drafts, hold, lock, sync_names
 from fitnoise.kernel.ledger import Account, DrawnPeriod, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.measure import Stages, is_unfinished, measure
+from laws.counting import HistogramCounter
 from refused import refused
 from replayed_noise import Replay
 

@@ -25,7 +25,7 @@ from fitnoise.engines import DuckCounter
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError
 from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.counting import Counter, HistogramCounter, Tally
+from fitnoise.kernel.counting import Counter, Tally
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.ledger import rules as ledgers
@@ -34,7 +34,7 @@ from fitnoise.kernel.order import CostLimit, DeclaredSize, Order, axis_key
 from fitnoise.kernel.profiles import ceil_dyadic, joint
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.planning.plan import Plan
-from laws.counting import counter_of_counts
+from laws.counting import HistogramCounter, counter_of_counts
 from records import frame_of
 from refused import refused
 from replayed_noise import Replay

@@ -14,7 +14,6 @@ import fitnoise as fn
 import zoo
 from designs import cells_over, of_margins, of_sectors
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.immutable import changeable
@@ -24,6 +23,7 @@ from fitnoise.kernel.order import CostLimit, DeclaredSize, Order, axis_key
 from fitnoise.kernel.units import Account, Adjacency, DataSource, OutsideDomain
 from fitnoise.mechanisms.finite.families import tight_constraints
 from fitnoise.mechanisms.finite.ranks import by_ranks
+from laws.counting import HistogramCounter
 from laws.designs import poisoned, same
 from refused import refused
 from replayed_noise import Replay

@@ -13,7 +13,7 @@ import fitnoise as fn
 import zoo
 from dense import group_of
 from designs import cells_over, domain_of, of_sectors, unit_cost, unit_profile
-from fitnoise.kernel.counting import HistogramCounter, Tally
+from fitnoise.kernel.counting import Tally
 from fitnoise.kernel.designs import sectors
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.ledger import Ledger
@@ -24,6 +24,7 @@ from fitnoise.kernel.units import Account, Adjacency, DataSource, Pattern, Recor
 from fitnoise.messages import Message
 from fitnoise.reading.description import bound_on_records
 from fitnoise.solving import witnesses
+from laws.counting import HistogramCounter
 from refused import refused
 from test_order import SECTORS, order
 from test_persons import measured

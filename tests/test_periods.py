@@ -19,7 +19,7 @@ from fitnoise.errors import BudgetExceeded, DataError, LedgerError
 from fitnoise.kernel import answer_files as answers
 from fitnoise.kernel import disk
 from fitnoise.kernel import series as periods
-from fitnoise.kernel.counting import HistogramCounter, SealedCounter
+from fitnoise.kernel.counting import SealedCounter
 from fitnoise.kernel.counting.sealed import UNSEALED
 from fitnoise.kernel.ledger import Account, DrawnPeriod, Ledger
 from fitnoise.kernel.measure import Measurement, Stages, measure, sealed
@@ -28,6 +28,7 @@ from fitnoise.kernel.periods import Series
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.series import draw, read_answers, redraw, touched
 from fitnoise.kernel.units import DataSource
+from laws.counting import HistogramCounter
 from refused import refused
 from replayed_noise import Replay
 

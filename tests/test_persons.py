@@ -29,7 +29,7 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter as Counting
-from fitnoise.kernel.counting import HistogramCounter, Tally
+from fitnoise.kernel.counting import Tally
 from fitnoise.kernel.counting.persons import PersonSelector, person_id
 from fitnoise.kernel.counting.trial import ColumnKind, PersonTrial
 from fitnoise.kernel.designs.answers import AnswerDesign
@@ -42,7 +42,7 @@ from fitnoise.mechanisms.finite import geometric
 from fitnoise.planning.free_queries import free_counts
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from laws.counting import DROP, REFUSE, leaks_nothing, same_counts
+from laws.counting import DROP, REFUSE, HistogramCounter, leaks_nothing, same_counts
 from laws.reports import in_words
 from records import Records
 from refused import refused

@@ -11,9 +11,10 @@ import pytest
 import fitnoise as fn
 from designs import domain_of, steps_of
 from fitnoise.engines import open_counter
+from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, OUTSIDE
-from fitnoise.kernel.counting import Counter, HistogramCounter
+from fitnoise.kernel.counting import Counter
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from refused import SECRET

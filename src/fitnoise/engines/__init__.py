@@ -19,10 +19,11 @@ import numpy as np
 
 from fitnoise.engines.databases import database, is_database
 from fitnoise.engines.duck import DuckCounter
+from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.engines.spark import in_spark, is_spark
 from fitnoise.engines.sql import SqlCounter
 from fitnoise.errors import DataError, DomainError
-from fitnoise.kernel.counting import Counter, HistogramCounter, SealedCounter, is_sealed
+from fitnoise.kernel.counting import Counter, SealedCounter, is_sealed
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound
 

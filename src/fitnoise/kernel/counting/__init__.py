@@ -21,14 +21,12 @@ that counts inside, such as a database, returns counts. :class:`Counter` states 
 from __future__ import annotations
 
 from fitnoise.kernel.counting._base import Counter, Dropped, Margin, Margins, Progress
-from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.counting.margins import Tally, maximal
 from fitnoise.kernel.counting.sealed import SealedCounter, is_sealed
 
 __all__ = [
     "Counter",
     "Dropped",
-    "HistogramCounter",
     "Margin",
     "Margins",
     "Progress",

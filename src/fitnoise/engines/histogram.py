@@ -1,4 +1,4 @@
-"""The counter of data that are counts already."""
+"""The counter of an array of counts, which has no records."""
 
 from __future__ import annotations
 
