@@ -57,7 +57,7 @@ docs: $(VENV)/.dev
 package: $(VENV)/.dev
 	$(BIN)/python tests/packaged.py
 
-# The demo and a tutorial with every Python that is here, from 3.11 on; which was tried is said.
+# The demo and a tutorial with every Python that is here, from 3.11 on, but that of `make package`; each is named.
 pythons: $(VENV)/.dev
 	$(BIN)/python tests/packaged.py --pythons
 

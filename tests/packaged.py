@@ -185,8 +185,10 @@ def interpreter(minor):
 
 
 def pythons(wheel, folder):
-    """Try every Python that is here; say which, and which is not."""
+    """Try every other Python that is here, as `package` tries this one; say which, and which is not."""
     for minor in range(11, NEWEST + 1):
+        if minor == sys.version_info.minor:
+            continue
         python, result = interpreter(minor), "not here"
         if python is not None:
             result = tried(environment(folder / f"{minor}", wheel, python), folder / f"in{minor}")

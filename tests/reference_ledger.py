@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -107,9 +107,16 @@ class Charge:
     plan: str | None
     composed_plans: tuple
     also: dict
+    prices: dict = field(default_factory=dict, repr=False)
+    """Costs for other units that were computed before."""
 
     def under(self, account):
         """Return the cost for another unit: the stated one, or the least bound; None if nothing bounds it."""
+        if account not in self.prices:
+            self.prices[account] = self._compute(account)
+        return self.prices[account]
+
+    def _compute(self, account):
         stated = {self.account: self.cost, **self.also}
         if account in stated:
             return stated[account]
