@@ -27,6 +27,18 @@ def test_every_file_of_the_kernel_with_code_is_listed_once():
     assert sorted(listed) == sorted(name for name, path in files.items() if code_lines(path))
 
 
+def test_no_file_of_the_core_imports_the_annex():
+    """So an auditor of a release of tables need not read the annex."""
+    parts = listed_files()
+    annex = {f"fitnoise.kernel.{name.removesuffix('.py').replace('/', '.')}" for name in parts.pop("The annex")}
+    assert len(annex) > 6
+    for name in (name for names in parts.values() for name in names):
+        for node in ast.walk(ast.parse((KERNEL / name).read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                imported = {node.module, *(f"{node.module}.{x.name}" for x in node.names)}
+                assert not imported & annex, name
+
+
 def test_every_test_on_the_page_exists():
     tests = re.findall(r"\b(test_\w+\.py)::(\w+)", TEXT)
     assert len(tests) > 100
