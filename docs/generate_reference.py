@@ -100,10 +100,13 @@ def _codes(sites: Iterable[ErrorSite]) -> Iterator[str]:
 def kernel_lines() -> Iterator[str]:
     """Yield a table of the lines of code of the kernel's files, in the reading order of the page for auditors."""
     yield from ("| part | lines of code of each file | together |", "|---|---|---|")
+    sums = {}
     for part, names in listed_files().items():
         lines = {name: code_lines(path_of(name)) for name in names}
         each = ", ".join(f"`{name.removesuffix('.py')}` {number}" for name, number in lines.items())
-        yield f"| {part} | {each} | {sum(lines.values()):,} |"
+        sums[part] = sum(lines.values())
+        yield f"| {part} | {each} | {sums[part]:,} |"
+    yield f"| The core, without the annex | | {sum(sums.values()) - sums['The annex']:,} |"
 
 
 def guarantees() -> Iterator[str]:
