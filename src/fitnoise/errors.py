@@ -43,6 +43,7 @@ def is_interruption(error: BaseException) -> bool:
     for _ in range(20):  # a chain of causes can be a circle
         if cause is None:
             return False
+        # recognised by text or class name: engines are optional packages, so their classes cannot be imported here
         engine = isinstance(cause, RuntimeError) and "interrupted" in str(cause).lower()
         if isinstance(cause, KeyboardInterrupt) or engine or type(cause).__name__ == "InterruptException":
             return True
@@ -105,6 +106,7 @@ class FitnoiseError(Exception):
         return " ".join(filter(None, (self.reason, self.outcome)))
 
     def __str__(self) -> str:
+        # a sentence often names the key at fault, and must not name it twice
         return self.message if self.place is None or self.place in self.message else f"{self.place}: {self.message}"
 
     def with_outcome(self, outcome: str) -> Self:

@@ -264,6 +264,7 @@ class Intervals(Operator):
         """The first cells, and the cells after the last: two arrays (number of intervals,), made once."""
         lo, last = np.array(self.bounds, dtype=np.intp).T.copy()
         hi = last + 1
+        # Cached and shared by all products: a change by one caller would change the results of all others.
         lo.setflags(write=False)
         hi.setflags(write=False)
         return lo, hi

@@ -981,6 +981,7 @@ class Workload:
     confidence: float = 0.95
 
     def __init__(self, domain: Domain, tables: Iterable[Table | Family], confidence: float = 0.95) -> None:
+        # A single table is taken as a list of one: iterating over a pattern would list its members instead.
         if isinstance(tables, (Table, Family)):
             tables = (tables,)
         if not isinstance(tables, Iterable):

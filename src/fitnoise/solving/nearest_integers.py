@@ -124,6 +124,7 @@ def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, secon
     common = _common(sums)
     if common is None:
         return _check(values, all_limits, stated, until)
+    # The integers of the first step are not stored: the sums of the stated integers must be these.
     coarse_stated = np.rint(common.in_one_table @ stated).astype(np.int64)
     problem = _check(*_coarse(values, common), coarse_stated, until) or _check(
         values, _fine(common, coarse_stated, limits), stated, until
@@ -174,6 +175,7 @@ def _stacked(*rows: sp.csr_array) -> sp.csr_array:
 
 def _rounded(values: Floats, constraints: SumLimits, until: float) -> Integers | None:
     """Return integers next to values, with sums between ends; None if none are found in time."""
+    # A number in no sum goes to its nearest integer. The parts below overwrite all others.
     out = np.rint(values).astype(np.int64)
     for part in _parts(values, constraints):
         moves = _rounding_moves(part, until)

@@ -40,6 +40,7 @@ class Recode(KeyedView):
         selections = []
         for name, values in entry.value.items():
             try:
+                # Documents have texts as names: a number as a name would not be equal after it is read back.
                 selections.append((str(name), Selection.parse(values)))
             except DomainError as error:
                 raise WorkloadError(

@@ -60,6 +60,7 @@ class Mean(KeyedView):
     @classmethod
     def key_document(cls, views: Mapping[str, Self]) -> str:
         """Return the name of the one amount."""
+        # A table has one mean at most, so the key is a name and no list.
         (name,) = views
         return name
 
