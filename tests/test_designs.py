@@ -14,7 +14,7 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.designs import linear, margins, questions, sectors
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph, Simplex
-from laws.designs import check_design, check_loss
+from laws.designs import check_design, check_loss, same
 from refused import refused
 
 ANSWERS = sorted(set(zoo.DESIGNS) - set(zoo.TABLES))
@@ -90,12 +90,16 @@ def test_an_answer_for_other_neighbours_is_refused_or_covers_them(name, neighbou
         if adjacency.records > 1:
             with refused("plan.mechanism-of-another-question"):
                 design.without_cache(adjacency)
+        checked = []
         for make in (lambda: design, lambda adjacency=adjacency: design.without_cache(adjacency)):
             try:
-                make().loss(adjacency)
+                proven = make()
+                loss = proven.loss(adjacency)
             except (PlanError, WorkloadError):
                 continue
-            check_loss(make(), adjacency, rng)
+            if not any(loss == other_loss and same(proven, other) for other_loss, other in checked):
+                check_loss(make(), adjacency, rng)
+                checked.append((loss, proven))
 
 
 @pytest.mark.parametrize("name", ANSWERS)

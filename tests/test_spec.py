@@ -873,10 +873,6 @@ REFUSED = {
         pattern("pattern_attributes = ['age', 'sx']\nmargin = 1"),
         "domain.unknown-attribute",
     ),
-    "an attribute among twice": (
-        pattern("pattern_attributes = ['age', 'age']\nmargin = 1"),
-        "workload.pattern-attribute-twice",
-    ),
     "nothing left among": (
         pattern("attributes = ['age', 'sex', 'area']\nmargin = 1"),
         "spec.pattern-left-empty",
@@ -885,31 +881,9 @@ REFUSED = {
         pattern("cumulative = 'age'\nattributes = ['sex']\nmargin = 1"),
         "workload.pattern-order-out-of-range",
     ),
-    "among and next to a pattern": (
-        pattern("pattern_attributes = ['age', 'sex']\nattributes = ['age']\nmargin = 1"),
-        "workload.pattern-attribute-twice",
-    ),
     "among and in groups": (
         pattern("pattern_attributes = ['age', 'sex']\ngroups = { sex = { men = ['m'] } }\nmargin = 1"),
         "workload.pattern-attribute-twice",
-    ),
-    "an order above": (
-        pattern("margin = 1", 4),
-        "workload.pattern-order-out-of-range",
-    ),
-    "an order of zero": (pattern("margin = 1", 0), "workload.pattern-order-out-of-range"),
-    "an order below": (pattern("margin = 1", -1), "workload.pattern-order-out-of-range"),
-    "too few targets of a pattern": (
-        pattern("margin = [1, 2]"),
-        "workload.pattern-targets-misfit",
-    ),
-    "too many targets of a pattern": (
-        pattern("margin = [1, 2, 3, 4]"),
-        "workload.pattern-targets-misfit",
-    ),
-    "a target of zero in a list": (
-        pattern("margin = [1, 0, 2]"),
-        "workload.target-not-positive",
     ),
     "a negative target in a list": (
         pattern("margin = [-1, 1, 2]"),
@@ -918,11 +892,6 @@ REFUSED = {
     "an infinite target in a list": (
         pattern("margin = [1, 1, inf]"),
         "workload.target-not-positive",
-    ),
-    "two targets of a pattern": (pattern("margin = [1, 2, 3]\nrelative_std_error = 1"), "workload.not-one-target"),
-    "a target by what is among": (
-        pattern("margin = { by = 'sex', values = [1, 2] }"),
-        "workload.pattern-target-attribute",
     ),
     "a target by what is nowhere": (
         pattern("pattern_attributes = ['sex', 'area']\nmargin = { by = 'age', values = [1, 2] }"),
@@ -951,18 +920,6 @@ REFUSED = {
     "a total of zero": (
         table("relative_std_error = 1\nreference = { total = 0 }"),
         "workload.public-total-not-positive",
-    ),
-    "a pattern and a table of one name": (
-        pattern("margin = 1") + "[[tables]]\nname = 'Age by SEX'\nmargin = 1",
-        "workload.file-name-twice",
-    ),
-    "two patterns of one name": (
-        pattern("margin = 1") + "[[tables]]\npattern = 'pairs'\npattern_attributes = ['sex', 'area']\nmargin = 2",
-        "workload.file-name-twice",
-    ),
-    "targets of a pattern out of range": (
-        pattern("margin = [1, 1e-200, 1]"),
-        "workload.target-out-of-range",
     ),
     "a number no float holds": (table(f"margin = 1{'0' * 400}"), "spec.wrong-type"),
     "zero": (table("margin = 0"), "workload.target-not-positive"),
