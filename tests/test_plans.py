@@ -1,13 +1,18 @@
+import json
 from dataclasses import replace
 
 import pytest
 
 import fitnoise as fn
+from designs import remade
 from fitnoise.mechanisms import _base
 from fitnoise.mechanisms.projection.mechanism import PROJECTION
 from fitnoise.mechanisms.registry import PLANNERS, planner_by_name, unsuitable
-from fitnoise.messages import LANGUAGES, translator
+from fitnoise.messages import LANGUAGES, Message, translator
+from fitnoise.planning.plan import Plan
+from fitnoise.request.documents import Spec
 from laws.plans import check_answer, check_mechanism, check_plan
+from refused import refused
 from zoo import QUESTIONS, REQUESTS
 
 
@@ -54,7 +59,12 @@ BY_VALUE = fn.ByAttribute("o", (1.0, 1.0, 1.0, 2.0))
         ("fit-for-use-by-axis", "series", fn.table("b", "o", variance=1), {"series": "o"}),
         ("fit-for-use-by-axis", "pattern", fn.table("b", variance=1), PATTERN),
         ("fit-for-use-by-axis", "amounts", fn.table("o", sum="x", variance=1), {}),
-        ("fit-for-use-by-axis", "varying_targets", fn.table("o", variance=BY_VALUE), TOTAL_ERROR),
+        (
+            "fit-for-use-by-axis",
+            "varying_targets",
+            fn.table("o", variance=BY_VALUE),
+            TOTAL_ERROR,
+        ),
         ("fit-for-use", "privacy", fn.table("o", variance=1), {"privacy": "pure"}),
         ("projection", "no_small_database", fn.table("o", variance=1), {}),
     ],
@@ -64,6 +74,66 @@ def test_planner_that_does_not_suit_states_the_reason(name, reason, table, setti
     message = planner.supports(fn.Publication(fn.Workload(PLACES, [table]), **settings))
     assert message is not None
     assert message.id == f"report.unsuitable.{reason}"
+
+
+UNEVEN = fn.Workload(PLACES, [fn.table("a", variance=2), fn.table("b", "o", variance=3)])
+GAUSSIAN = ["fit-for-use", "fit-for-use-by-axis", "fit-for-use-by-level", "fit-for-use-by-place"]
+
+
+def test_mechanisms_that_are_named_answer_the_same_tables():
+    plans = [fn.plan(UNEVEN, mechanism=name) for name in GAUSSIAN]
+    assert [p.mechanism for p in plans] == GAUSSIAN
+    assert max(p.bound for p in plans) <= min(p.objective_value for p in plans)
+    for p in plans:
+        assert (p.variances <= p.decomposition.variances * (1 + 1e-15)).all()
+        document = json.loads(p.to_json())
+        assert document["spec"]["mechanism"] == p.mechanism
+        assert Plan.from_json(p.to_json()).hash == p.hash
+        other = GAUSSIAN[GAUSSIAN.index(p.mechanism) - 1]
+        with refused("plan.mechanism-does-not-suit"):
+            remade(p, publication=replace(p.publication, mechanism=other))
+    pattern = planner_by_name("fit-for-use-by-place").supports(fn.Publication(UNEVEN, **PATTERN))
+    assert pattern == Message("report.unsuitable.pattern")
+    assert fn.plan(UNEVEN, mechanism="pure-fit-for-use", privacy="pure").mechanism == "pure-fit-for-use"
+
+
+def test_tables_without_a_named_mechanism_have_no_such_key():
+    plan = fn.plan(UNEVEN)
+    assert "mechanism" not in json.loads(plan.to_json())["spec"]
+
+
+def test_mechanism_that_cannot_answer_the_tables_is_refused():
+    with refused("plan.unknown-mechanism") as caught:
+        fn.plan(UNEVEN, mechanism="magic")
+    assert all(repr(x.mechanism.name) in caught.value.needed for x in PLANNERS)
+    with refused("plan.mechanism-does-not-suit") as caught:
+        fn.plan(UNEVEN, mechanism="projection")
+    assert caught.value.given.endswith("the specification has no size of a small database.")
+    for name in GAUSSIAN:
+        with refused("plan.seconds-with-gaussian-noise"):
+            fn.plan(UNEVEN, mechanism=name, seconds=1)
+    varying = fn.table("b", variance=fn.ByAttribute("b", {1: 2.0}, default=5.0))
+    with refused("plan.levels-with-varying-targets"):
+        fn.plan(fn.Workload(PLACES, [varying, fn.table("a", variance=2)]), mechanism="fit-for-use-by-level")
+
+
+def test_mechanism_is_named_for_tables_with_one_kind_of_noise():
+    with refused("spec.mechanism-with-auto"):
+        fn.Publication(UNEVEN, privacy="auto", mechanism="fit-for-use")
+    query = next(iter(QUESTIONS.values()))
+    with refused("spec.tables-missing"):
+        fn.Publication(fn.Workload(query[0], []), questions=(query[1],), mechanism="fit-for-use")
+    small = REQUESTS["projection"]()
+    assert replace(small, mechanism="projection") == small
+    publication = fn.Publication(UNEVEN, mechanism="fit-for-use-by-axis")
+    assert fn.compare(publication).gaussian.mechanism.name == "fit-for-use"
+
+
+def test_further_tables_name_a_mechanism_of_their_own():
+    further = fn.Publication(fn.Workload(PLACES, [fn.table("o", variance=9)]), mechanism="fit-for-use-by-axis")
+    publication = fn.Publication(UNEVEN, further_tables=(further,))
+    assert Spec.from_publication(publication).publication() == publication
+    assert fn.plan(publication).mechanism == "fit-for-use + fit-for-use-by-axis"
 
 
 def test_every_mechanism_keeps_its_promises(any_request, rng):

@@ -250,7 +250,9 @@ def _with_auto_privacy(publication: Publication, epsilon: float | None, delta: f
     budget, cap = limit(publication.budget), limit(publication.cap)
     if epsilon is not None:
         budget, cap = Budget(epsilon=epsilon, delta=given_delta), None
-    return replace(publication, privacy=Privacy.AUTO, gap=None, delta=given_delta, budget=budget, cap=cap)
+    return replace(
+        publication, privacy=Privacy.AUTO, gap=None, delta=given_delta, budget=budget, cap=cap, mechanism=None
+    )
 
 
 class _StepMessages:

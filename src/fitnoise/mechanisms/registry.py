@@ -12,7 +12,7 @@ from fitnoise.mechanisms.gaussian.planning import LevelPlanner, PlacePlanner, Pr
 from fitnoise.mechanisms.laplace.planning import LaplacePlanner
 from fitnoise.mechanisms.projection.planning import ProjectionPlanner
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.messages import Message
+from fitnoise.messages import Message, english
 from fitnoise.request.publication import Publication
 
 PLANNERS: tuple[Planner, ...] = (
@@ -27,12 +27,17 @@ PLANNERS: tuple[Planner, ...] = (
 
 
 def plan_tables(request: Publication, effort: SearchOptions) -> TablePart:
-    """Return the part for tables, from the first planner that supports them and prefers its part to later ones.
+    """Return the part for tables, from the planner that they name.
+
+    Without a name, it is the first planner that supports them and prefers its part to those of later ones.
 
     Raises:
         PlanError: No planner supports the tables, no plan was found, or an option does not apply to the mechanism.
         WorkloadError: The tables cannot be planned.
     """
+    name = request.mechanism
+    if name is not None:
+        return suitable_planner(name, request).plan(request, effort)
     for planner in PLANNERS:
         part = planner.plan_if_preferred(request, effort) if planner.supports(request) is None else None
         if part is not None:
@@ -63,9 +68,31 @@ def planner_by_name(name: object) -> Planner:
     if not isinstance(name, str) or name not in planners:
         raise PlanError(
             "unknown-mechanism",
-            f"The plan names the mechanism {name!r} for tables, which fitnoise does not have.",
+            f"fitnoise has no mechanism {name!r} for tables.",
             f"The mechanisms are {', '.join(map(repr, planners))}.",
-            "Use the fitnoise version that made the plan, or plan again.",
-            "Nothing was measured.",
+            "Name one of them, or use the fitnoise version that made the plan.",
+            "Nothing was planned or measured.",
+            place="mechanism",
         )
     return planners[name]
+
+
+def suitable_planner(name: object, request: Publication) -> Planner:
+    """Return the planner of a mechanism that is named for tables, in a document or in their request.
+
+    Raises:
+        PlanError: No mechanism has this name, it does not support the tables, or the request names another one.
+    """
+    planner = planner_by_name(name)
+    reason = planner.supports(request)
+    if reason is not None or (request.mechanism or name) != name:
+        why = f"the specification names {request.mechanism!r}" if reason is None else english(reason)
+        raise PlanError(
+            "mechanism-does-not-suit",
+            f"The mechanism {name!r} does not suit the tables: {why}.",
+            "",
+            "Name another mechanism, or none, and plan again.",
+            "Nothing was planned or measured.",
+            place="mechanism",
+        )
+    return planner

@@ -55,6 +55,7 @@ def plan(
     small_database: SmallDatabase | None = None,
     other_units: Sequence[PrivacyUnit] = (),
     series: str | None = None,
+    mechanism: str | None = None,
     refine: bool = False,
     start: Plan | None = None,
     device: str | None = None,
@@ -87,6 +88,7 @@ def plan(
         other_units: Further units. The report states the cost of each, and each has an account of its own.
         series: The attribute whose values are periods, for tables that are released period by period
             (docs/howto/release_a_series.md).
+        mechanism: The name of the mechanism that answers the tables; by default fitnoise chooses.
         refine: As in :class:`~fitnoise.mechanisms._base.SearchOptions`; Gaussian noise only.
         start: A plan for similar tables, whose weights are the starting point. Changes the time taken, and the result
             only within the gap. Plans that are "pure" or "auto" ignore it.
@@ -135,6 +137,7 @@ def plan(
         small_database=small_database,
         other_units=tuple(other_units) or None,
         series=series,
+        mechanism=mechanism,
     )
     if publication.privacy is Privacy.AUTO and publication.groups:
         if refine or gap is not None:
@@ -320,7 +323,8 @@ def compare(
             "Compare the tables of each group as a separate publication.",
             "No plan was made.",
         )
-    (request,) = publication.groups
+    # Both kinds of noise are compared, also where the tables name a mechanism of one kind.
+    request = replace(publication.groups[0], mechanism=None)
     posed = {Privacy.ZCDP: replace(request, privacy=Privacy.ZCDP), Privacy.PURE: _pure(request)}
     begun = time.perf_counter()
     # The cap is checked at the end, where the other kind of noise may still be within it.

@@ -30,7 +30,7 @@ from fitnoise.mechanisms._base import Estimation, PlanPart
 from fitnoise.mechanisms.documents import disagreements, parse, within_limits
 from fitnoise.mechanisms.finite.part import AnswerPart
 from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
-from fitnoise.mechanisms.registry import planner_by_name
+from fitnoise.mechanisms.registry import planner_by_name, suitable_planner
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
 from fitnoise.messages import Message
@@ -80,14 +80,8 @@ class Plan(HtmlDisplay):
         if not same or tuple(queries) != self.publication.questions or len(tables) + len(queries) != len(self.parts):
             raise parts_of_another_publication()
         # A plan from a file can name any mechanism, also one that ignores an option of the request.
-        if any(planner_by_name(p.mechanism.name).supports(p.publication) is not None for p in self.groups):
-            raise PlanError(
-                "mechanism-does-not-suit",
-                "Tables of the plan have another mechanism than they need.",
-                "",
-                "Use the plan as fitnoise wrote it, or plan again.",
-                "Nothing was measured.",
-            )
+        for p in self.groups:
+            suitable_planner(p.mechanism.name, p.publication)
         if self.publication.series is not None and self.full_series is None:
             refuse_out_of_time(self.table_part)
             _ = self.series

@@ -70,8 +70,8 @@ from fitnoise.request.to_document import (
     cost_document,
     finite_document,
     further_tables_document,
+    mechanism_document,
     named_attribute_document,
-    small_document,
     table_document,
     toml,
 )
@@ -847,11 +847,8 @@ class FiniteSpec(SpecSection):
         )
 
 
-_Mechanism = Literal["unbiased", "projection"]
-
-
-def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) -> SmallDatabase | None:
-    """Return the facts about a small database; None for the mechanism "unbiased", which has no such facts."""
+def _small(mechanism: str | None, size: int | None, projection: ProjectionSpec | None) -> SmallDatabase | None:
+    """Return the facts about a small database; None for every mechanism but "projection", which alone needs them."""
     if mechanism != "projection":
         if size is not None or projection is not None:
             raise SpecError(
@@ -902,13 +899,11 @@ class FurtherTablesSpec(SpecSection):
     cell_budgets: CellBudgetsSpec | None = Field(
         None, description="Relative budgets of records, by cell. If absent, all cells have the same budget."
     )
-    mechanism: _Mechanism = Field(
-        "unbiased", description='The mechanism: "unbiased", or "projection" for small databases.'
-    )
+    mechanism: str | None = Field(None, description="As mechanism at the top. If absent, fitnoise chooses.")
     size: int | None = Field(
         None,
-        description="The public number of records of a small database, or an upper bound. If absent, the mechanism is "
-        '"unbiased".',
+        description="The public number of records of a small database, or an upper bound. If absent, the "
+        "database is not small.",
     )
     projection: ProjectionSpec | None = Field(
         None,
@@ -936,6 +931,7 @@ class FurtherTablesSpec(SpecSection):
             cell_budgets=None if self.cell_budgets is None else self.cell_budgets.build(domain),
             privacy=promised,
             small_database=_small(self.mechanism, self.size, self.projection),
+            mechanism=self.mechanism,
         )
 
 
@@ -978,15 +974,16 @@ class Spec(SpecSection):
     tables: list[TableSpec] = Field(
         [], description="The tables to publish. If absent, the specification asks questions."
     )
-    mechanism: Literal["unbiased", "projection"] = Field(
-        "unbiased",
-        description='The mechanism: "unbiased", or "projection" for small databases, with biased answers that a '
-        "database of the size could give.",
+    mechanism: str | None = Field(
+        None,
+        description='The mechanism that answers the tables, by the name in its plans, such as "fit-for-use-by-axis"; '
+        '"projection" for small databases, with biased answers that a database of the size could give. If absent, '
+        "fitnoise chooses an unbiased one.",
     )
     size: int | None = Field(
         None,
-        description="The public number of records of a small database, or an upper bound. If absent, the mechanism is "
-        '"unbiased".',
+        description="The public number of records of a small database, or an upper bound. If absent, the "
+        "database is not small.",
     )
     projection: ProjectionSpec | None = Field(
         None,
@@ -1160,6 +1157,7 @@ class Spec(SpecSection):
                 small_database=small,
                 other_units=tuple(units),
                 series=None if self.series is None else self.series.attribute,
+                mechanism=self.mechanism,
             )
         further = []
         for i, group in enumerate(self.further_tables):
@@ -1225,7 +1223,7 @@ class Spec(SpecSection):
             "domain": {name: named_attribute_document(name, a) for name, a in w.domain.items()},
             "tables": [table_document(p) for p in w.tables.parts],
             "questions": [finite_document(q) for q in publication.questions],
-            **small_document(publication.small_database),
+            **mechanism_document(publication),
             "further_tables": [further_tables_document(p, w.confidence) for p in publication.further_tables],
         }
         return cls.parse(document)

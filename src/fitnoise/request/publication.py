@@ -499,6 +499,8 @@ class Publication:
             and charges it to an account of its own.
         series: The attribute whose values are periods, in order of time, if the tables are released period by period
             (docs/howto/release_a_series.md); None releases all at once.
+        mechanism: The name of the mechanism that answers the tables, such as "fit-for-use-by-axis". None lets fitnoise
+            choose. A small database implies "projection", so this name becomes None.
 
     Raises:
         SpecError: An argument is out of range, or two arguments do not fit together.
@@ -523,6 +525,7 @@ class Publication:
     further_tables: tuple[Publication, ...] = ()
     other_units: tuple[PrivacyUnit, ...] = ()
     series: str | None = None
+    mechanism: str | None = None
 
     def __post_init__(self) -> None:
         refuse_unless_fields_fit(self, SpecError, "No plan was made.")
@@ -638,6 +641,8 @@ class Publication:
         """Raise SpecError if another setting does not fit a small database."""
         if self.small_database is None:
             return
+        if self.mechanism == "projection":
+            object.__setattr__(self, "mechanism", None)
         if self.budget is None:
             raise SpecError(
                 "projection-needs-budget",
@@ -709,13 +714,16 @@ class Publication:
                 place="tables",
             )
         if not self.workload.tables and (
-            self.further_tables or self.budget is not None or self.small_database is not None
+            self.further_tables
+            or self.budget is not None
+            or self.small_database is not None
+            or self.mechanism is not None
         ):
             raise SpecError(
                 "tables-missing",
-                "The specification has further tables, a budget or a size, and no table.",
+                "The specification has further tables, a budget, a size or a mechanism, and no table.",
                 "",
-                "Add a table ([[tables]]), or remove further_tables, budget and size.",
+                "Add a table ([[tables]]), or remove further_tables, budget, size and mechanism.",
                 "No plan was made.",
                 place="tables",
             )
@@ -1106,6 +1114,15 @@ class Publication:
                 )
         if self.privacy is Privacy.ZCDP:
             return
+        if self.privacy is Privacy.AUTO and self.mechanism is not None:
+            raise SpecError(
+                "mechanism-with-auto",
+                f"The mechanism is {self.mechanism!r}, and privacy is 'auto'.",
+                "With 'auto', fitnoise chooses between the mechanisms of both kinds of noise.",
+                "Set privacy = 'zcdp' or 'pure', or remove mechanism.",
+                "No plan was made.",
+                place="mechanism",
+            )
         refused = {
             "objective.goal": ("the goal hybrid", self.objective.goal is Goal.HYBRID),
             "privacy.cell_budgets": ("cell_budgets", self.cell_budgets is not None),

@@ -104,10 +104,11 @@ def table_document(part: Table | Family) -> dict[str, Any]:
     return out
 
 
-def small_document(small: SmallDatabase | None) -> dict[str, Any]:
-    """Return the keys that state a small database, without its tables; an empty dictionary for None."""
+def mechanism_document(publication: Publication) -> dict[str, Any]:
+    """Return the keys that state the mechanism of tables, and the small database."""
+    small = publication.small_database
     if small is None:
-        return {}
+        return {"mechanism": publication.mechanism}
     settings = {
         "region": small.region.value,
         "index": small.index,
@@ -116,7 +117,11 @@ def small_document(small: SmallDatabase | None) -> dict[str, Any]:
     }
     # A document leaves out what equals the defaults, so that one publication has one document and one hash.
     usual = small == SmallDatabase(small.size)
-    return {"mechanism": "projection", "size": small.size, "projection": None if usual else settings}
+    return {
+        "mechanism": publication.mechanism or "projection",
+        "size": small.size,
+        "projection": None if usual else settings,
+    }
 
 
 def finite_document(q: FiniteQuery) -> dict[str, Any]:
@@ -226,5 +231,5 @@ def further_tables_document(p: Publication, confidence: float) -> dict[str, Any]
         },
         "budget": cost_document(p.budget, p.delta),
         "cell_budgets": cell_budgets_document(p.cell_budgets),
-        **small_document(p.small_database),
+        **mechanism_document(p),
     }
