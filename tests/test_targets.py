@@ -134,6 +134,7 @@ def test_several_tables_have_the_max_deviations_of_each():
         (lambda: ByTableSize("1", 1), "workload.size-target-not-positive"),
         (lambda: ByTableSize(True, 1), "workload.size-target-not-positive"),
         (lambda: ByTableSize(1, math.nan), "workload.size-power-not-finite"),
+        (lambda: ByTableSize(1, math.inf), "workload.size-power-not-finite"),
         (lambda: ByTableSize(1, "1"), "workload.size-power-not-finite"),
         (lambda: ByTableSize(1, False), "workload.size-power-not-finite"),
         (lambda: ByTableSize(1, 1, least=0), "workload.size-target-not-positive"),
