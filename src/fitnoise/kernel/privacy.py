@@ -80,13 +80,6 @@ def rounded_up(name: str, value: float | Fraction) -> float:
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
-def check_probability(value: float) -> float:
-    """Return δ as a float, or raise ValueError unless it is strictly between 0 and 1."""
-    if not 0 < value < 1:
-        raise ValueError(f"delta is {value!r}; it needs a number strictly between 0 and 1")
-    return float(value)
-
-
 def _exact_cost(value: Fraction) -> Fraction:
     if not isinstance(value, Fraction | int):
         raise TypeError(f"a cost is a Fraction, never a {type(value).__name__}: a rounded cost is no longer exact")

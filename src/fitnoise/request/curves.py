@@ -37,7 +37,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     - Otherwise the relative error is below 1e-10 for μ from 1e-6 to 50, δ from 1e-300 to 0.9 and ε ≥ 1e-4 μ.
     - Nearer to its zero, ε is a difference of larger numbers: there the *absolute* error is below 1e-14 max(μ, μ²).
     """
-    mu, delta = privacy.check_nonnegative("mu", mu), privacy.check_probability(delta)
+    mu, delta = privacy.check_nonnegative("mu", mu), _check_probability(delta)
     if delta >= privacy.gaussian_delta(mu, 0.0):  # also where μ = 0
         return 0.0
     target = math.log(delta)
@@ -61,7 +61,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     - The relative error is below 1e-10 for ε from 0 to 1000 and δ from 1e-300 to 0.9.
     - The result is positive.
     """
-    epsilon, delta = privacy.check_nonnegative("epsilon", epsilon), privacy.check_probability(delta)
+    epsilon, delta = privacy.check_nonnegative("epsilon", epsilon), _check_probability(delta)
     target = math.log(delta)
     # Two lower bounds: δ ≤ δ(0) = erf(μ / 2√2), and δ ≤ Φ(μ/2 − ε/μ), a quadratic in μ (stable form).
     quantile = float(special.ndtri(delta))
@@ -92,7 +92,7 @@ def lattice_epsilon(mu: float, delta: float) -> float:
       3e-9). This holds for μ′ from 1e-3 to 50 and δ from 1e-300 to 0.9.
     - The result is 0 if μ′ = 0, and infinite if μ′ > 50, where nothing is claimed.
     """
-    mu, delta = privacy.check_nonnegative("mu", mu), privacy.check_probability(delta)
+    mu, delta = privacy.check_nonnegative("mu", mu), _check_probability(delta)
     if mu == 0:
         return 0.0
     if mu > privacy.MAX_MU:
@@ -121,7 +121,7 @@ def lattice_mu(epsilon: float, delta: float) -> float:
     - The result is below `gaussian_mu` by at most 1e-8 relative, if that is from 1e-6 to 50. This holds for ε from 1e-3
       to 50 and δ from 1e-300 to 0.9. For a larger `gaussian_mu` it is just below 50, and for a smaller one 0.
     """
-    epsilon, delta = privacy.check_nonnegative("epsilon", epsilon), privacy.check_probability(delta)
+    epsilon, delta = privacy.check_nonnegative("epsilon", epsilon), _check_probability(delta)
     mu = min(gaussian_mu(epsilon, delta), privacy.MAX_MU)
     step = 1e-9
     while mu > privacy.MIN_MU and privacy.lattice_delta(mu, epsilon) > delta:
@@ -171,7 +171,7 @@ def zcdp_epsilon(rho: float | Fraction, delta: float) -> float:
       Where ε is nearly 0, the two differ by at most 1e-12.
     - The result is 0 if ρ = 0.
     """
-    rho, delta = privacy.rounded_up("rho", rho), privacy.check_probability(delta)
+    rho, delta = privacy.rounded_up("rho", rho), _check_probability(delta)
     return _zcdp_epsilon(rho, delta) if rho > 0 else 0.0
 
 
@@ -193,7 +193,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     - zcdp_epsilon(ρ, δ) ≤ ε for the returned ρ: it is rounded down.
     - The result is at most 1e-9 relative below the largest such ρ, for ε from 0 to 1000 and δ from 1e-300 to 0.9.
     """
-    epsilon, delta = privacy.check_nonnegative("epsilon", epsilon), privacy.check_probability(delta)
+    epsilon, delta = privacy.check_nonnegative("epsilon", epsilon), _check_probability(delta)
     ell = -math.log(delta)
 
     def excess(log_s: float) -> float:
@@ -240,3 +240,10 @@ def epsilon_at(loss: Loss, delta: float) -> float:
     while epsilon <= privacy.MAX_PARAMETER and loss.delta_at(epsilon) > delta:
         epsilon = math.nextafter(epsilon, math.inf)
     return epsilon
+
+
+def _check_probability(value: float) -> float:
+    """Return δ as a float, or raise ValueError unless it is strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"delta is {value!r}; it needs a number strictly between 0 and 1")
+    return float(value)

@@ -58,6 +58,7 @@ class Rows(Protocol):
         * R2: The cells of a row are those of `codings` for the record's values, or one of the three numbers for no
           cell.
         * R3: The id of a row is the record's own, in the form of `persons`.
+        * No error quotes a value of the data: `tally` passes the errors of a reader on.
     """
 
     def batches(self, attributes: Sequence[str]) -> Generator[Batch]:
