@@ -1,5 +1,7 @@
 """Follow a page of the documentation in a browser, and check that its pictures are current.
 
+`REDUCE` leaves on a page one part of each kind, for checks of accessibility.
+
 A step is a line of a list that starts with one of these words: Open, Write, Choose, Tick, Press, See. "Under" limits
 a step to the part of a page with such a heading. A picture shows the browser at its place in the text. The file of a
 picture also holds the text on it. If the page shows other text, the picture is out of date.
@@ -27,6 +29,45 @@ READ = "Read"
 SEEN = """height => [...document.querySelectorAll('h1, h2, h3, a, p, label, legend, button, option, th, td, dt, dd')]
     .filter(x => { const b = x.getBoundingClientRect(); return x.tagName === 'OPTION' || b.height && b.top < height; })
     .map(x => x.textContent)"""
+
+REDUCE = """known => {
+    const named = /^(id|href|src|title|name|alt|headers)$/;
+    const bare = x => (x.getAttribute('class') ?? '').replace(/\\bcurrent(-page)?\\b/g, '').trim();
+    const seen = new Set(known), hash = (text, factor) => [...text].reduce(
+        (sum, letter) => Math.imul(sum, factor) + letter.charCodeAt(0) | 0, 7);
+    const isNew = text => seen.size < seen.add(hash(text, 31) + ' ' + hash(text, 37)).size;
+    const sidebar = document.querySelector('.sidebar-drawer');
+    if (sidebar) {
+        const parts = [...sidebar.querySelectorAll('*')].map(x => `${x.tagName} ${x.role} ${bare(x)}`);
+        const list = parts.join() + sidebar.innerText;
+        if (!isNew(list)) sidebar.remove();
+    }
+    const attributes = x => [...x.attributes].filter(a => a.name !== 'class')
+        .map(a => a.name + '=' + (named.test(a.name) ? !!a.value.trim() : a.value)).sort();
+    const own = x => [x.tagName, bare(x), ...attributes(x)].join(' ');
+    const main = document.querySelector('article') ?? document.querySelector('main');
+    const path = x => x === main ? '' : own(x) + ' < ' + path(x.parentElement);
+    for (const x of main.querySelectorAll('table')) x.style.minWidth = x.getBoundingClientRect().width + 'px';
+    for (const x of [...main.querySelectorAll('span, code, em, strong')].reverse()) {
+        if (x.childElementCount || attributes(x).length || x.closest('a, button, label, svg, math')) continue;
+        if (!isNew(path(x))) x.replaceWith(x.textContent);
+    }
+    const kind = x => `<${own(x)} ${[...x.childNodes].some(y => y.nodeType === 3 && y.data.trim())}`
+        + ` ${x.scrollWidth > x.clientWidth} ${[...x.children].map(kind).join('')}>`;
+    for (const x of main.querySelectorAll(':is(tbody, ul, ol, dd, section, pre) > *')) {
+        if (x.querySelector('h1, h2, h3, h4, h5, h6') || /^H[1-6]$/.test(x.tagName) || !main.contains(x)) continue;
+        if (!isNew(path(x.parentElement) + kind(x))) x.remove();
+    }
+    return [...seen];
+}"""
+"""Removes the parts of a page that repeat what was checked in the same colours, on this page or an earlier one.
+
+* A list of all pages that equals an earlier list.
+* Words whose elements, up to the main part, have the classes and attributes of earlier words.
+* Parts of lists, tables and sections that have the elements, attributes and overflow of earlier parts at the same path.
+
+Headings stay, and tables keep their width.
+"""
 
 
 def steps(page):
