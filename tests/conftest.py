@@ -30,8 +30,8 @@ settings.load_profile("fitnoise")
 
 KERNEL = {
     "test_accounting", "test_amounts", "test_arguments", "test_arrays", "test_by_class",
-    "test_checks", "test_claims", "test_clusters", "test_composition",
-    "test_conditions", "test_counting", "test_counting_margins", "test_counting_streams", "test_counting_tables",
+    "test_checks", "test_claims", "test_clusters", "test_codings", "test_composition",
+    "test_conditions", "test_counting", "test_counting_margins", "test_counting_tables",
     "test_databases", "test_dates",
     "test_designs",
     "test_dropped",
