@@ -567,7 +567,7 @@ WIDE = fn.Domain(o=fn.Ordered(1, 200), u=fn.Ordered(1, 200), x=fn.Ordered(1, 300
         (
             [fn.table("u", cumulative="o", variance=fn.ByAttribute("u", {5: 2.0}, default=1.0))],
             {"objective": TOTAL},
-            "targets that vary by value, and their sum",
+            "targets that vary by value, and total error is minimised",
         ),
         (
             [fn.table(cumulative=["o", "u"], variance=1)],
