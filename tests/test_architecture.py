@@ -66,15 +66,11 @@ DISTINCTIONS = re.compile(
 )
 
 CLASS_QUESTIONS = {
-    ("Attribute", "interfaces"): 2,
-    ("Attribute", "kernel"): 11,
+    ("Attribute", "kernel"): 3,
     ("Attribute", "mechanisms"): 1,
-    ("Attribute", "planning"): 5,
-    ("Attribute", "reading"): 21,
-    ("Attribute", "request"): 15,
-    ("Attribute", "solving"): 2,
-    ("Coding", "engines"): 1,
-    ("Coding", "kernel"): 1,
+    ("Attribute", "planning"): 1,
+    ("Attribute", "reading"): 4,
+    ("Attribute", "request"): 4,
     ("Coding", "planning"): 9,
     ("Counter", "engines"): 1,
     ("DerivedTables", "interfaces"): 6,
@@ -92,10 +88,8 @@ CLASS_QUESTIONS = {
     ("PlanPart", "planning"): 2,
     ("QuestionMixin", "interfaces"): 2,
     ("QuestionMixin", "reading"): 2,
-    ("View", "interfaces"): 1,
-    ("View", "planning"): 2,
-    ("View", "reading"): 12,
-    ("View", "request"): 6,
+    ("View", "reading"): 5,
+    ("View", "request"): 2,
     ("Witness", "mechanisms"): 1,
     ("_KyFanProblem", "solving"): 1,
 }

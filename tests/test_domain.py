@@ -11,7 +11,7 @@ import fitnoise as fn
 import zoo
 from fitnoise.errors import DomainError
 from fitnoise.kernel.codings import Codes, CodingWithMissing, Cuts, Range
-from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Ordered, attribute_document
+from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Domain, Ordered, attribute_document
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.messages import english, rule_messages
@@ -66,6 +66,26 @@ def test_a_coding_that_no_counter_translates_is_refused():
         object.__setattr__(attribute, "coding", coding)
         with refused("domain.unknown-coding"):
             fn.Domain(month=attribute)
+
+
+@pytest.mark.parametrize("member", ["kind", "ordered", "has_sequence", "is_numeric", "declared", "own_values"])
+def test_an_attribute_without_a_member_is_refused_at_its_definition(member):
+    names = ("kind", "ordered", "has_sequence", "is_numeric", "declared", "own_values", "own_position")
+    with pytest.raises(TypeError, match=f"The class Other lacks {member}\\.$"):
+        type("Other", (Attribute,), {name: None for name in names if name != member})
+
+
+def test_an_attribute_without_numbers_adds_nothing_to_a_sum():
+    assert Categorical([5, 7]).largest(None) == 0
+    assert Ordered(-3, 2).largest(None) == 3
+    assert Ordered(0, 9, clip=True).coding_rules_up_to(None) == Ordered(0, 9, clip=True).coding_rules != ()
+
+
+@pytest.mark.parametrize("name", zoo.ATTRIBUTES)
+def test_only_a_hierarchy_has_levels_and_only_an_amount_by_class_has_steps_of_classes(name):
+    attribute = zoo.ATTRIBUTES[name].attribute
+    assert bool(attribute.levels) == isinstance(attribute, fn.Hierarchy)
+    assert bool(attribute.class_steps) == (getattr(attribute, "range_attribute", None) is not None)
 
 
 def test_a_domain_has_the_methods_of_a_mapping():

@@ -44,6 +44,7 @@ class Odd(View):
     """A view that no document can say."""
 
     name_suffix = "odd"
+    is_by_value, is_sum = False, False
     row_order, signed, is_causal = RowOrder.NONE, False, False
     heading_text, rows_text, column_text = None, None, None
 
@@ -370,7 +371,18 @@ def test_a_heading_without_a_view_is_the_name():
     assert meaning(translator("en"), Heading("query", None)) == ""
 
 
-LACKING = ("row_order", "signed", "is_causal", "heading_text", "rows_text", "column_text", "operator", "labels")
+LACKING = (
+    "row_order",
+    "is_by_value",
+    "is_sum",
+    "signed",
+    "is_causal",
+    "heading_text",
+    "rows_text",
+    "column_text",
+    "operator",
+    "labels",
+)
 
 
 @pytest.mark.parametrize(

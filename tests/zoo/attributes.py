@@ -30,7 +30,7 @@ class Months(Attribute):
 
     kind = "months"
     column = None
-    ordered = True
+    ordered, has_sequence, is_numeric = True, True, False
     coding = Range(1, 12)
     own_values = tuple(calendar.month_name)[1:]
 

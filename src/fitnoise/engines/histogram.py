@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Codes
 from fitnoise.kernel.counting._base import Counter, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.margins import blank, summed
 from fitnoise.kernel.domain import Domain
@@ -121,9 +120,9 @@ class HistogramCounter(Counter):
 
         The array broadcasts to the shape of `homes`: it has their axes, each of length 1 except that of the attribute.
         """
-        coding = self._domain[attribute].coding
         home = self._domain.attribute_of(attribute)
-        above = coding.cells if isinstance(coding, Codes) and home != attribute else range(self._domain[attribute].size)
-        cells = np.array(above, dtype=np.intp)
+        tree = self._domain[home].tree
+        size = self._domain[attribute].size
+        cells = np.arange(size, dtype=np.intp) if tree is None else tree.above(self._domain.depth(attribute))
         axis = homes.index(home)
         return cells.reshape([-1 if i == axis else 1 for i in range(len(homes))])

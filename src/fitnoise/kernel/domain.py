@@ -20,7 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias, final
+from typing import Any, ClassVar, Final, TypeAlias, cast, final
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from fitnoise.errors import DomainError, FitnoiseError
 from fitnoise.kernel.arguments import checked, describe_value, matches_hint
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.by_value import ByValue
-from fitnoise.kernel.checks import is_real
+from fitnoise.kernel.checks import is_real, refuse_incomplete
 from fitnoise.kernel.codings import (
     DROPPED,
     EXACT_FLOAT_LIMIT,
@@ -103,6 +103,12 @@ class Attribute(abc.ABC):
     ordered: ClassVar[bool]
     """True if the order of the cells has a meaning."""
 
+    has_sequence: ClassVar[bool]
+    """True if values follow one another: by their order, or as declared, such as codes of months."""
+
+    is_numeric: ClassVar[bool]
+    """True if the labels of its values are numbers that can be added up."""
+
     column: str | None
     """The column of the data that is read; None when it has the attribute's own name."""
 
@@ -120,6 +126,30 @@ class Attribute(abc.ABC):
 
     if_outside: str | None = None
     """The action for all other values that are not declared, in the same terms as `if_missing`."""
+
+    ceilings: Sequence[float] | None = None
+    """The further amounts up to which sums can be requested; None without such amounts."""
+
+    tree: Tree | None = None
+    """The tree of places of a hierarchy; None for all other attributes."""
+
+    views: tuple[HierarchyLevel, ...] = ()
+    """The levels of a hierarchy, from the top down; empty for all other attributes."""
+
+    hierarchy: Hierarchy | None = None
+    """The hierarchy of a level; None for all other attributes."""
+
+    depth: int = 0
+    """The depth of a level, 0 at the top; for a hierarchy, that of its leaves, and 0 for all other attributes."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raise TypeError if a class lacks a member.
+
+        Args:
+            options: Further arguments of the class.
+        """
+        super().__init_subclass__(**options)
+        refuse_incomplete(cls)
 
     @abc.abstractmethod
     def declared(self) -> dict[str, Any]:
@@ -162,10 +192,65 @@ class Attribute(abc.ABC):
         """The rules for the reading of values that differ from those of the cells; empty where none do."""
         return ()
 
+    def coding_rules_up_to(self, ceiling: float | None) -> tuple[CodingRule, ...]:
+        """Return the rules for amounts up to a ceiling; those of the attribute if it is no amount.
+
+        Args:
+            ceiling: The ceiling; None for the largest amount.
+
+        Raises:
+            DomainError: The ceiling of an amount is not declared.
+        """
+        del ceiling
+        return self.coding_rules
+
+    def largest(self, ceiling: float | None, cell: int | None = None) -> float:
+        """Return the largest absolute value that a record can add to a sum; 0 without numbers.
+
+        Args:
+            ceiling: The amount up to which amounts count; None for the largest.
+            cell: The cell of the attribute on which the range of an amount depends; None for the largest of all.
+
+        Raises:
+            DomainError: The ceiling of an amount is not declared.
+        """
+        del ceiling, cell
+        return 0.0
+
     @property
     def is_capped(self) -> bool:
         """True if numbers outside the declared range are read as its ends: sums and means lack the excess."""
         return False
+
+    @property
+    def label_codes(self) -> tuple[Code, ...]:
+        """The code of each value that a table shows by a label; empty if tables show the values themselves."""
+        return ()
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the levels of a hierarchy, from the top down; empty for all other attributes."""
+        return ()
+
+    @property
+    def class_steps(self) -> tuple[Fraction, ...]:
+        """The step of an amount in each cell of `range_attribute`; empty for one range and other attributes."""
+        return ()
+
+    @final
+    @property
+    def range_attribute(self) -> str | None:
+        """The attribute whose cells have their own ranges of an amount; None for one range and other attributes."""
+        return self.coding.attribute
+
+    def for_classes(self, attributes: Mapping[str, Attribute]) -> Attribute:
+        """Return the attribute in a domain; only an amount depends on another attribute.
+
+        Args:
+            attributes: The attributes of the domain, by name.
+        """
+        del attributes
+        return self
 
     @final
     @property
@@ -407,8 +492,7 @@ class Categorical(Attribute):
             declared code.
     """
 
-    kind: ClassVar[str] = "categorical"
-    ordered: ClassVar[bool] = False
+    kind, ordered, has_sequence, is_numeric = "categorical", False, True, False
 
     codes: tuple[Code, ...]
     labels: tuple[str, ...] | None = None
@@ -535,6 +619,11 @@ class Categorical(Attribute):
         raise unknown_value(repr(value), "It must be a code or a label of the attribute.")
 
     @property
+    def label_codes(self) -> tuple[Code, ...]:
+        """The codes, if there are labels."""
+        return () if self.labels is None else self.codes
+
+    @property
     def coding_rules(self) -> tuple[CodingRule, ...]:
         """The rule of the lookup; empty without one."""
         return () if self.lookup is None else (("report.coding.lookup", {"count": len(self.lookup)}),)
@@ -637,8 +726,7 @@ class Ordered(Attribute):
         DomainError: `clip`, the column, the date part or a part of `missing` is invalid.
     """
 
-    kind: ClassVar[str] = "ordered"
-    ordered: ClassVar[bool] = True
+    kind, ordered, has_sequence, is_numeric = "ordered", True, True, True
 
     low: int
     high: int
@@ -678,6 +766,16 @@ class Ordered(Attribute):
         """True if the attribute clips."""
         return self.clip
 
+    def largest(self, ceiling: float | None, cell: int | None = None) -> float:
+        """Return the larger of both ends, in absolute value.
+
+        Args:
+            ceiling: No part of the result: a range has no ceilings.
+            cell: No part of the result: one range holds for all classes.
+        """
+        del ceiling, cell
+        return float(max(abs(self.low), abs(self.high)))
+
     def own_position(self, value: object) -> int:
         """Return the cell of a whole number in the range.
 
@@ -714,8 +812,7 @@ class Binned(Attribute):
         DomainError: Two cells cannot be distinguished, or the column, the date part or a part of `missing` is invalid.
     """
 
-    kind: ClassVar[str] = "binned"
-    ordered: ClassVar[bool] = True
+    kind, ordered, has_sequence, is_numeric = "binned", True, True, False
 
     cuts: tuple[float, ...]
     column: str | None = None
@@ -827,8 +924,7 @@ class Amount(Attribute):
         DomainError: In a domain, a class has no range, or the attribute of the classes is missing.
     """
 
-    kind: ClassVar[str] = "amount"
-    ordered: ClassVar[bool] = False
+    kind, ordered, has_sequence, is_numeric = "amount", False, False, True
 
     low: float | ByValue
     high: float | ByValue
@@ -953,13 +1049,10 @@ class Amount(Attribute):
             )
         return Steps(zero, zero + max_steps, Fraction(1), attribute=attribute, classes=classes)
 
-    def for_classes(self, by_attribute: Attribute | None) -> Amount:
+    def for_classes(self, attributes: Mapping[str, Attribute]) -> Amount:
         """Return the amount in a domain: a range for every cell of the attribute of its classes, in order.
 
         An amount with one range is returned as it is.
-
-        Args:
-            by_attribute: The attribute of the classes; `None` if the domain has no attribute of this name.
 
         Raises:
             DomainError: The attribute is missing, or is not categorical, ordered or binned. Or some cells have no
@@ -969,7 +1062,8 @@ class Amount(Attribute):
         attribute, ends = self.range_attribute, {"low": self.low, "high": self.high}
         if attribute is None:
             return self
-        if not isinstance(by_attribute, (Categorical, Ordered, Binned)):
+        by_attribute = attributes.get(attribute)
+        if by_attribute is None or not by_attribute.has_sequence:
             raise DomainError(
                 "range-attribute-invalid",
                 f"The range of an amount depends on {attribute!r}.",
@@ -990,14 +1084,12 @@ class Amount(Attribute):
     @property
     def exact(self) -> Steps:
         """The range and the steps, exactly; for a range by class, in steps."""
-        values = self.coding.values
-        assert isinstance(values, Steps)  # noqa: S101 - made so
-        return values
+        return cast("Steps", self.coding.values)
 
     @property
-    def range_attribute(self) -> str | None:
-        """The attribute whose cells have their own ranges; None if the amount has one range."""
-        return self.exact.attribute
+    def class_steps(self) -> tuple[Fraction, ...]:
+        """The step of each class."""
+        return tuple(steps.step for steps in self.exact.classes)
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
@@ -1009,7 +1101,7 @@ class Amount(Attribute):
     @property
     def coding_rules(self) -> tuple[CodingRule, ...]:
         """The rules for cut values, and the steps in which amounts are read."""
-        return self.coding_rules_up_to(self.upper_limit(None))
+        return self.coding_rules_up_to(None)
 
     @property
     def is_capped(self) -> bool:
@@ -1048,8 +1140,8 @@ class Amount(Attribute):
         """Return the largest absolute value that a record can add to a sum up to a ceiling.
 
         Args:
-            ceiling: See `upper_limit`; ignored with ranges by class.
-            cell: The cell of the attribute of its classes; `None` for the largest value of all classes.
+            ceiling: The ceiling, or None for the largest amount. With ranges by class it is ignored.
+            cell: With ranges by class, the cell of the class; None for the largest of all classes.
 
         Raises:
             DomainError: The ceiling is not declared.
@@ -1058,12 +1150,16 @@ class Amount(Attribute):
         ends = [(x.low, x.high) for x in parts] if parts else [(self.exact.low, Fraction(self.upper_limit(ceiling)))]
         return _short(max(abs(x) for pair in ends for x in pair))
 
-    def coding_rules_up_to(self, top: float) -> tuple[CodingRule, ...]:
+    def coding_rules_up_to(self, ceiling: float | None) -> tuple[CodingRule, ...]:
         """Return the rules for cut values of amounts up to a ceiling, and the steps in which they are read.
 
         Args:
-            top: The ceiling.
+            ceiling: The ceiling, or None for the largest amount.
+
+        Raises:
+            DomainError: The ceiling is not declared.
         """
+        top = self.upper_limit(ceiling)
         codes = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
         missing = [_MISSING_CODES] if codes else []
         steps: CodingRule = ("report.coding.steps", {"step": _short(self.exact.step)})
@@ -1215,13 +1311,13 @@ class Hierarchy(Attribute):
         DomainError: The children make no tree.
     """
 
-    kind: ClassVar[str] = "hierarchy"
-    ordered: ClassVar[bool] = False
+    kind, ordered, has_sequence, is_numeric = "hierarchy", False, False, False
 
     tree: Tree
     column: str | None = None
     coding: Codes = field(init=False, repr=False, compare=False)
     views: tuple[HierarchyLevel, ...] = field(init=False, repr=False, compare=False)
+    depth: int = field(init=False, repr=False, compare=False)
 
     @checked(DomainError, "Nothing was made.", "places", "file")
     def __init__(
@@ -1262,6 +1358,7 @@ class Hierarchy(Attribute):
         _check_column(column)
         object.__setattr__(self, "tree", tree)
         object.__setattr__(self, "column", column)
+        object.__setattr__(self, "depth", len(names) - 1)
         object.__setattr__(self, "views", tuple(HierarchyLevel(self, depth) for depth in range(len(names))))
         object.__setattr__(self, "coding", self.views[-1].coding)
 
@@ -1398,8 +1495,7 @@ class HierarchyLevel(Attribute):
     depth: The depth of the level, 0 at the top.
     """
 
-    kind: ClassVar[str] = "level"
-    ordered: ClassVar[bool] = False
+    kind, ordered, has_sequence, is_numeric = "level", False, False, False
 
     hierarchy: Hierarchy = field(repr=False)
     depth: int
@@ -1435,6 +1531,10 @@ class HierarchyLevel(Attribute):
     def declared(self) -> dict[str, Any]:
         """Return the depth of the level, and its hierarchy."""
         return {"depth": self.depth, "of": attribute_document(self.hierarchy)}
+
+
+ATTRIBUTES: Final[tuple[type[Attribute], ...]] = (Categorical, Ordered, Binned, Amount, Hierarchy)
+"""The kinds of attributes that a specification can declare."""
 
 
 @final
@@ -1489,8 +1589,6 @@ class Domain(Mapping[str, Attribute]):
         lowered: dict[str, str] = {}
         sizes: dict[str, int] = {}
         for home, attribute in items.items():
-            for name, _ in _names(home, attribute):
-                _check_name(name, lowered)
             if not isinstance(attribute, Attribute):
                 raise DomainError(
                     "not-an-attribute",
@@ -1500,11 +1598,10 @@ class Domain(Mapping[str, Attribute]):
                     "No domain was made.",
                     place=home,
                 )
+            for name, _ in _names(home, attribute):
+                _check_name(name, lowered)
         # Ends by name get their order here: only the domain knows the attribute on whose labels they depend.
-        items = {
-            name: a.for_classes(items.get(a.range_attribute or name)) if isinstance(a, Amount) else a
-            for name, a in items.items()
-        }
+        items = {name: a.for_classes(items) for name, a in items.items()}
         for home, attribute in items.items():
             _check_coding(home, attribute.coding)
         entries = {name: (home, what) for home, attribute in items.items() for name, what in _names(home, attribute)}
@@ -1641,7 +1738,7 @@ class Domain(Mapping[str, Attribute]):
             DomainError: There is no such attribute.
         """
         home = self[self.attribute_of(upper)]
-        if not isinstance(home, Hierarchy) or self.attribute_of(lower) != self.attribute_of(upper):
+        if home.tree is None or self.attribute_of(lower) != self.attribute_of(upper):
             return False
         return np.array_equal(home.tree.above(self.depth(upper), self.depth(lower)), above)
 
@@ -1656,10 +1753,7 @@ class Domain(Mapping[str, Attribute]):
         Raises:
             DomainError: There is no such attribute.
         """
-        if name in self._shares:
-            return self._shares[name].lower
-        a = self[name]
-        return a.depth if isinstance(a, HierarchyLevel) else len(a.levels) - 1 if isinstance(a, Hierarchy) else 0
+        return self._shares[name].lower if name in self._shares else self[name].depth
 
     def max_cells_sharing(self, name: str, axes: Collection[str]) -> int:
         """Return the largest number of cells of an attribute that lie in one place along all of these axes.
@@ -1674,7 +1768,7 @@ class Domain(Mapping[str, Attribute]):
         attribute = self[name]
         if name in axes:
             return 1
-        if not axes or not isinstance(attribute, Hierarchy):
+        if not axes or attribute.tree is None:
             return attribute.size
         # An axis that is a level has no upper place, so it counts all places of the level (upper −1).
         parts = map(self._shares.get, axes)
@@ -1755,13 +1849,12 @@ class HierarchyShare:
 def _names(home: str, attribute: Attribute) -> Iterator[tuple[str, Attribute]]:
     """Yield an attribute, and its levels; the last level may have the name of the hierarchy."""
     yield home, attribute
-    if isinstance(attribute, Hierarchy):
-        last = attribute.views[-1]
-        yield from ((view.name, view) for view in attribute.views if view is not last or view.name != home)
+    # The last level may have the name of the hierarchy.
+    yield from ((view.name, view) for view in attribute.views if view is not attribute.views[-1] or view.name != home)
 
 
 def _shares(home: str, attribute: Attribute) -> Iterator[tuple[str, HierarchyShare]]:
-    if isinstance(attribute, Hierarchy):
+    if attribute.tree is not None:
         for upper, lower in itertools.combinations(range(len(attribute.levels)), 2):
             size = attribute.tree.children_per_place(upper, lower)
             if size is not None:

@@ -16,13 +16,12 @@ from typing import final
 
 import numpy as np
 
-from fitnoise.kernel.domain import Amount, Domain, Ordered
+from fitnoise.kernel.domain import Domain
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.plan import Plan
 from fitnoise.request.targets import z_score
-from fitnoise.request.views import EACH, Sum
 from fitnoise.request.workloads import Family, Table
 
 FEW_RECORDS = 10.0
@@ -83,22 +82,20 @@ def kappas(plan: Plan) -> Iterator[Kappa]:
         mean = table.averaged
         names = table.summed if mean is None else mean[:1]
         attributes = [domain[a] for a in names]
-        amounts = [a for a in attributes if isinstance(a, Amount | Ordered)]
+        amounts = [a for a in attributes if a.is_numeric]
         if not amounts:
             continue
-        classifier = next(
-            (a.range_attribute for a in amounts if isinstance(a, Amount) and a.range_attribute is not None), None
-        )
+        classifier = next((a.range_attribute for a in amounts if a.range_attribute is not None), None)
         # A pattern (s.tables > 1) has one summary for all its tables, so its classes are not separated.
         rows: list[tuple[str | None, int | None, float, float]] = [(None, None, s.target_moe, s.achieved_moe)]
-        if classifier in table.attributes and table.view(classifier) is EACH and s.tables == 1:
+        if classifier in table.attributes and table.view(classifier).is_by_value and s.tables == 1:
             rows = [*_by_class(plan.group(s.name), s, table, classifier)]
         # The ceiling of a table is a declared cut; its reports state it, so it needs no warning.
-        tops = [view.ceiling if isinstance(view, Sum) else None for view in map(table.view, names)]
+        tops = [view.ceiling for view in map(table.view, names)]
         reference = None if mean is None else mean[1].reference
         for label, class_index, target, achieved in rows:
             # A product of amounts is largest where each factor is.
-            largest = math.prod(_largest(a, t, class_index) for a, t in zip(amounts, tops, strict=True))
+            largest = math.prod(a.largest(t, class_index) for a, t in zip(amounts, tops, strict=True))
             records = (reference or 1.0) / largest
             few = achieved * records < FEW_RECORDS or (reference is not None and achieved / largest < FEW_SHARE)
             warned = few and _cuts(domain, names) and all(t is None for t in tops)
@@ -144,14 +141,7 @@ def warnings(plan: Plan) -> Iterator[Message]:
 def _cuts(domain: Domain, names: tuple[str, ...]) -> bool:
     """Return True if some numbers are cut to a range, and no amount has a ceiling that states the cut."""
     attributes = [domain[a] for a in names]
-    return any(a.is_capped for a in attributes) and not any(isinstance(a, Amount) and a.ceilings for a in attributes)
-
-
-def _largest(attribute: Amount | Ordered, ceiling: float | None, cell: int | None) -> float:
-    """Return the largest absolute amount that a record can add to a sum."""
-    if isinstance(attribute, Amount):
-        return attribute.largest(ceiling, cell)
-    return float(max(abs(attribute.low), abs(attribute.high)))
+    return any(a.is_capped for a in attributes) and not any(a.ceilings for a in attributes)
 
 
 def _by_class(part: TablePart, s: TableSummary, table: Table, name: str) -> Iterator[tuple[str, int, float, float]]:

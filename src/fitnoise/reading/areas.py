@@ -13,7 +13,8 @@ import scipy.sparse as sp
 
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.domain import Domain, Hierarchy, HierarchyLevel, read_rows
+from fitnoise.kernel.domain import Attribute, Domain, read_rows
+from fitnoise.kernel.places import Tree
 from fitnoise.reading.refusals import UNESTIMATED
 
 AREA = "area"
@@ -47,7 +48,7 @@ class Areas:
                 is empty or has no name. Or a pair names no level, or a code is of no place, or of different places of
                 several levels.
         """
-        homes = [name for name in domain if isinstance(domain[name], Hierarchy)]
+        homes = [(name, a, a.tree) for name, a in domain.items() if a.tree is not None]
         if len(homes) != 1:
             raise ReleaseError(
                 "areas-without-hierarchy",
@@ -70,9 +71,8 @@ class Areas:
                 )
         else:
             names, lists = None, [areas]
-        hierarchy = domain[homes[0]]
-        assert isinstance(hierarchy, Hierarchy)  # noqa: S101 - homes are of these
-        book = _PlaceIndex(hierarchy)
+        home, hierarchy, tree = homes[0]
+        book = _PlaceIndex(hierarchy, tree)
         rows = [
             book.leaves(area, "" if names is None else f" of the area {names[i]!r}") for i, area in enumerate(lists)
         ]
@@ -80,16 +80,15 @@ class Areas:
         data = np.ones(sum(map(len, rows)))
         ends = np.cumsum([0, *map(len, rows)])
         incidence = sp.csr_array((data, np.concatenate(rows), ends), shape=(len(rows), hierarchy.size))
-        return cls(homes[0], names, incidence, book.depth(incidence))
+        return cls(home, names, incidence, book.depth(incidence))
 
 
 class _PlaceIndex:
     """The places of a hierarchy by code."""
 
-    def __init__(self, hierarchy: Hierarchy) -> None:
-        tree = hierarchy.tree
+    def __init__(self, hierarchy: Attribute, tree: Tree) -> None:
         self._hierarchy = hierarchy
-        self._above = [tree.above(depth) for depth in range(len(hierarchy.levels))]
+        self._above = [tree.above(depth) for depth in range(len(tree.levels))]
         # leaves are in the order of the tree, so a place is a slice of them: these are its two ends
         self._ends = [np.searchsorted(above, np.arange(int(above[-1]) + 2)) for above in self._above]
 
@@ -218,7 +217,7 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
                 UNESTIMATED,
                 place=path.name,
             )
-    level = header[1] if header[1] in domain and isinstance(domain[header[1]], HierarchyLevel) else None
+    level = header[1] if header[1] in domain and domain[header[1]].hierarchy is not None else None
     out: dict[str, list[Any]] = {}
     for row in ([value for value in x.values() if value is not None] for x in rows):
         # the CSV reader gives None for a field that is missing, and a list of all fields that are too many
@@ -239,7 +238,6 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
 def _codes(domain: Domain, name: str, level: str) -> Iterable[Any]:
     """Yield the codes of places if the name is of a hierarchy: of this level if it is one of its levels, or of all."""
     hierarchy = domain[name]
-    if isinstance(hierarchy, Hierarchy):
-        for view in hierarchy.views:
-            if level not in hierarchy.levels or view.name == level:
-                yield from view.values
+    for view in hierarchy.views:
+        if level not in hierarchy.levels or view.name == level:
+            yield from view.values

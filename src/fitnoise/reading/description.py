@@ -25,7 +25,6 @@ from fitnoise.request.coverage import uncounted, uncounted_by_question
 from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
-from fitnoise.request.views import Sum
 from fitnoise.request.workloads import Family, Table
 
 FORMAT = 7
@@ -239,7 +238,7 @@ def counted_as(table: Table, domain: Domain) -> tuple[dict[str, tuple[Message, .
     """
     # only amounts that are added up or averaged are read as numbers; all other attributes are shown as labels
     names = table.summed or (() if table.averaged is None else table.averaged[:1])
-    ceilings = any(isinstance(view, Sum) and view.ceiling is not None for _, view in table.views)
+    ceilings = any(view.ceiling is not None for _, view in table.views)
     coded = {a: messages for a, messages in table.coded(domain).items() if a in names}
     return coded, ceilings or any(domain[a].is_capped for a in names)
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.domain import Amount, Attribute, Categorical, Domain, Ordered
+from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.messages import Message
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination
@@ -34,7 +34,7 @@ from fitnoise.reading.means import means
 from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.request.publication import Publication
-from fitnoise.request.views import EACH, RowOrder, View
+from fitnoise.request.views import RowOrder, View
 from fitnoise.request.workloads import Table
 
 MAX_VALUES_ACROSS = 8
@@ -69,6 +69,11 @@ class Heading:
     view: View | None
     ordered: int = 0
     periods: bool = False
+
+    @property
+    def is_by_value(self) -> bool:
+        """True if the labels are the values of the attribute, each with its number of records."""
+        return self.view is not None and self.view.is_by_value
 
 
 @final
@@ -208,7 +213,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     shape = tuple(map(len, labels))
     values, margins = values.reshape(shape), margins.reshape(shape)
     # rows of ranges, groups and cumulative counts may overlap: their sum is no total
-    sums = [h.view is EACH and totals and several and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
+    sums = [h.is_by_value and totals and several and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
     if held is not None:
         held = held.reshape(shape)
         # integer tables are consistent, so their totals are plain sums
@@ -269,7 +274,7 @@ def _totals(rows: Sequence[tuple[Label, ...]], columns: Sequence[Label], *, acro
 def _signed(table: Table, domain: Domain) -> bool:
     """Return True if the true values may be negative."""
     value_attributes = (domain[a] for a in (*table.summed, *(() if table.averaged is None else table.averaged[:1])))
-    below = any(isinstance(x, Amount | Ordered) and float(x.own_values[0]) < 0 for x in value_attributes)
+    below = any(x.is_numeric and float(x.own_values[0]) < 0 for x in value_attributes)
     return below or any(view.signed for _, view in table.views)
 
 
@@ -285,10 +290,10 @@ def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: b
 def _label(table: Table, attribute: Attribute | None, name: str, label: str | int, point: int) -> Label:
     """Return a label; if the attribute has labels and is shown value by value, with its code."""
     # a missing-value category, which follows the codes, has no code of its own
-    coded = isinstance(attribute, Categorical) and attribute.labels is not None and table.view(name) is EACH
-    if not coded or not isinstance(attribute, Categorical) or point >= len(attribute.codes):
+    codes = attribute.label_codes if attribute is not None and table.view(name).is_by_value else ()
+    if point >= len(codes):
         return Label(str(label))
-    code = str(attribute.codes[point])
+    code = str(codes[point])
     return Label(str(label), "" if code == str(label) else code)
 
 

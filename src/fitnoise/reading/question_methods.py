@@ -10,7 +10,7 @@ import numpy as np
 
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.domain import Amount, Domain, Ordered
+from fitnoise.kernel.domain import Amount, Attribute, Domain
 from fitnoise.messages import english, rule_messages
 from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
 from fitnoise.reading.linear_forms import AnswerSource
@@ -171,7 +171,7 @@ class QuestionMixin(abc.ABC):
             )
         # the sum may be negative, and the number of records below is from the same parts of the release
         total = self._estimates(question.weighted(attribute, values), counts=False)
-        everyone = isinstance(numeric, Amount) and not numeric.missing_cells  # all counted records are between the ends
+        everyone = numeric.steps and not numeric.missing_cells  # all counted records are between the ends
         try:
             count = self._estimates(unweighted if everyone else question, total._forms.sources)
         except ReleaseError:
@@ -260,7 +260,7 @@ class QuestionMixin(abc.ABC):
             question = question.with_value(name)
         return question
 
-    def _numeric(self, attribute: str, ceiling: float | None) -> tuple[Amount | Ordered, Floats]:
+    def _numeric(self, attribute: str, ceiling: float | None) -> tuple[Attribute, Floats]:
         """Return an attribute of numbers, and the amount that each of its cells adds to their sum, up to a ceiling.
 
         Missing-value categories follow the values, and add 0.
@@ -270,7 +270,7 @@ class QuestionMixin(abc.ABC):
         """
         names((attribute,))
         domain = self._domain
-        if attribute not in domain or not isinstance(numeric := domain[attribute], (Amount, Ordered)):
+        if attribute not in domain or not (numeric := domain[attribute]).is_numeric:
             raise ReleaseError(
                 "attribute-not-numeric",
                 f"{attribute!r} is no amount and no attribute of whole numbers in this release.",
@@ -279,7 +279,7 @@ class QuestionMixin(abc.ABC):
                 UNESTIMATED,
                 place=attribute,
             )
-        if ceiling is not None and not isinstance(numeric, Amount):
+        if ceiling is not None and not numeric.steps:
             raise ReleaseError(
                 "ceiling-without-amount",
                 f"A ceiling is given, and {attribute!r} is of whole numbers.",
@@ -317,7 +317,7 @@ class QuestionMixin(abc.ABC):
                 place=attribute,
             )
         ordered = self._domain[attribute]
-        cut = _cut(attribute, ordered, None) if isinstance(ordered, Amount | Ordered) else ()
+        cut = _cut(attribute, ordered, None) if ordered.is_numeric else ()
         return self._estimates(question.with_value(attribute).summing(cut))
 
     def _estimates(
@@ -342,10 +342,7 @@ class QuestionMixin(abc.ABC):
         return Estimates(forms, rows, self._confidence, answered, counts=counts)
 
 
-def _cut(name: str, attribute: Amount | Ordered, ceiling: float | None) -> tuple[str, ...]:
+def _cut(name: str, attribute: Attribute, ceiling: float | None) -> tuple[str, ...]:
     """Return the cuts of an attribute's values in words; empty if there are none."""
-    if isinstance(attribute, Amount):
-        rules = attribute.coding_rules_up_to(attribute.upper_limit(ceiling))
-    else:
-        rules = attribute.coding_rules
+    rules = attribute.coding_rules_up_to(ceiling)
     return (f"{name}: {english(*rule_messages(rules))}",) if rules else ()

@@ -22,13 +22,13 @@ from fitnoise.algebra import operators as op
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.kernel.domain import Attribute, Domain, Hierarchy
+from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.kernel.selections import Selection
 from fitnoise.reading.areas import AREA, Areas
 from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 from fitnoise.request.coverage import ValueList, list_values
-from fitnoise.request.views import EACH, AtMost, View
+from fitnoise.request.views import AtMost, View
 from fitnoise.request.workloads import Family, Table, Workload
 
 Mask = npt.NDArray[np.bool_]
@@ -282,7 +282,7 @@ class ReaderQuestion:
     def _values(self, home: str, selection: AxisSelection) -> ValueList:
         """Return the chosen values on the deepest named level."""
         attribute = self.domain[home]
-        name = attribute.levels[selection.depth] if isinstance(attribute, Hierarchy) else home
+        name = attribute.levels[selection.depth] if attribute.levels else home
         cells = np.unique(leaves(self.domain, name)[selection.is_counted])
         return list_values(name, self.domain[name], cells.tolist(), MAX_CHOSEN_PIECES)
 
@@ -433,7 +433,7 @@ def _lies(mine: AxisSelection, selection: AxisSelection) -> bool:
 def leaves(domain: Domain, name: str) -> Indices:
     """Return the cell of an attribute or level for each leaf of its hierarchy, or else each cell itself."""
     home = domain[domain.attribute_of(name)]
-    return home.tree.above(domain.depth(name)) if isinstance(home, Hierarchy) else np.arange(home.size)
+    return np.arange(home.size) if home.tree is None else home.tree.above(domain.depth(name))
 
 
 def _first_leaves(domain: Domain, name: str) -> Indices:
@@ -517,7 +517,7 @@ def row_coefficients(view: View, attribute: Attribute, rows: sp.csr_array) -> sp
     """
     n = rows.shape[1]
     # a sum over all cells is one coefficient, where single cells would be n
-    if view is EACH:
+    if view.is_by_value:
         is_total = rows.shape[0] == 1 and rows.nnz == n and bool((rows.data == 1).all())
         total = sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1)) if is_total else None
         return (

@@ -48,7 +48,7 @@ from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, answers_digest
 from fitnoise.kernel.codings import as_python
 from fitnoise.kernel.disk import sync_names
-from fitnoise.kernel.domain import Attribute, Domain, Hierarchy, HierarchyLevel
+from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.kernel.selections import Selection
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import BiasedTables
@@ -88,7 +88,7 @@ from fitnoise.reading.release_files import (
     write_parquet,
 )
 from fitnoise.reporting import HtmlDisplay
-from fitnoise.request.views import EACH, Ranges, Recode, View
+from fitnoise.request.views import Ranges, Recode, View
 from fitnoise.request.workloads import Workload, list_names
 from fitnoise.request.workloads import table as ask
 
@@ -388,13 +388,13 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             ReleaseError: The table shows no places of the level or of a lower one; raised in the same way.
         """
         frame, domain = self[name], self.plan.publication.domain
-        home = domain[domain.attribute_of(level)] if level in domain else None
-        names = self.plan.group(name).publication.workload[name].attributes if isinstance(home, Hierarchy) else ()
+        home = domain.attribute_of(level) if level in domain else level
+        tree = domain[home].tree if level in domain else None
+        names = () if tree is None else self.plan.group(name).publication.workload[name].attributes
         column = next(
-            (a for a in names if domain[domain.attribute_of(a)] is home and domain.depth(a) >= domain.depth(level)),
-            None,
+            (a for a in names if domain.attribute_of(a) == home and domain.depth(a) >= domain.depth(level)), None
         )
-        if column is None or not isinstance(home, Hierarchy):
+        if tree is None or column is None:
             raise ReleaseError(
                 "table-without-level",
                 f"Table {name!r} shows no places that lie in places of {level!r}.",
@@ -402,7 +402,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 "Choose another level or table.",
                 "Nothing was written.",
             )
-        above = home.tree.above(domain.depth(level), domain.depth(column))
+        above = tree.above(domain.depth(level), domain.depth(column))
         places = frame[column].map(dict(zip(domain[column].values, above.tolist(), strict=True)))
         # grouped by position and not by code: `groupby` sorts its keys, and positions are in the order of the places
         for index, rows in frame.groupby(places.to_numpy()):
@@ -952,8 +952,8 @@ def _above(workload: Workload, table: str, level: str, places: Any) -> tuple[str
     domain, t = workload.domain, workload[table]
     for a in t.attributes if level in domain else ():
         above, depth = domain[level], domain.depth(a)
-        is_same_home = domain.attribute_of(a) == domain.attribute_of(level) and t.view(a) is EACH
-        if is_same_home and isinstance(above, HierarchyLevel) and above.depth < depth:
+        is_same_home = domain.attribute_of(a) == domain.attribute_of(level) and t.view(a).is_by_value
+        if is_same_home and above.hierarchy is not None and above.depth < depth:
             return a, _choose(above.values, places)[above.hierarchy.tree.above(above.depth, depth)]
     raise ReleaseError(
         "unknown-column",

@@ -26,7 +26,7 @@ from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.reading.questions import leaves, row_coefficients
 from fitnoise.reading.refusals import UNMADE
-from fitnoise.request.views import EACH, AtMost, Average, Change, Mean, Sum, View
+from fitnoise.request.views import AtMost, Average, Change, View
 from fitnoise.request.workloads import Table
 
 ATOM_TOLERANCE = 1e-9
@@ -141,7 +141,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
         ReleaseError: The column shows sums, changes or averages, or overlapping groups whose intersections it does not.
     """
     home, attribute, leaf_cells = domain.attribute_of(name), domain[name], leaves(domain, name)
-    if isinstance(view, (Sum, Mean)):
+    if name in (*table.summed, *(table.averaged or ())[:1]):
         raise ReleaseError(
             "integer-table-of-sums",
             f"Table {table.name!r} shows sums of {name!r}.",
@@ -168,7 +168,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
             UNMADE,
             place=table.name,
         )
-    if view is EACH:
+    if view.is_by_value:
         return CountColumn(home, leaf_cells, attribute.size, attribute.size)
     cells = _atoms(view, attribute)
     atoms, rows = int(cells.max()) + 1, len(view.labels(attribute))

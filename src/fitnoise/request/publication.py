@@ -19,7 +19,7 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.arguments import describe_value, refuse_unless_fields_fit
 from fitnoise.kernel.checks import are_confusable, is_plain, is_real
 from fitnoise.kernel.designs.questions import MAX_PEOPLE, FiniteQuery, QuestionKind
-from fitnoise.kernel.domain import Categorical, Domain, HierarchyLevel, Ordered
+from fitnoise.kernel.domain import Categorical, Domain, Ordered
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
@@ -856,7 +856,7 @@ class Publication:
         if self.cell_budgets is not None:
             domain = self.workload.domain
             for a in self.cell_budgets.attributes:
-                if isinstance(domain[a], HierarchyLevel):
+                if domain[a].hierarchy is not None:
                     raise SpecError(
                         "cell-budgets-by-level",
                         f"The cell budgets are by {a!r}, which is a level of {domain.attribute_of(a)!r}.",

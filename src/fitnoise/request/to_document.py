@@ -11,7 +11,7 @@ import tomli_w
 from fitnoise.errors import SpecError
 from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
-from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered, attribute_document
+from fitnoise.kernel.domain import ATTRIBUTES, Attribute, attribute_document
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal
 from fitnoise.request.views import VIEWS
@@ -52,7 +52,7 @@ def named_attribute_document(name: str, a: Attribute) -> dict[str, Any]:
         SpecError: The attribute is of none of the kinds that a specification can declare, such as a subclass of one.
     """
     # A subclass may read data in another way than the document of its parent says.
-    if type(a) not in (Categorical, Ordered, Binned, Amount, Hierarchy):
+    if type(a) not in ATTRIBUTES:
         raise SpecError(
             "attribute-class-unknown",
             f"The attribute {name!r} has the class {type(a).__name__}, which no specification can declare.",

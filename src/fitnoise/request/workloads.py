@@ -26,10 +26,10 @@ from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arguments import checked, describe_value
 from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT
-from fitnoise.kernel.domain import RESERVED, Amount, Domain, Hierarchy, Ordered
+from fitnoise.kernel.domain import RESERVED, Domain, Ordered
 from fitnoise.messages import Message, rule_messages
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind, checked_confidence
-from fitnoise.request.views import EACH, VIEWS, Entry, Mean, Sum, View, ViewArguments, values_by_name
+from fitnoise.request.views import EACH, VIEWS, Entry, Mean, View, ViewArguments, values_by_name
 
 QUERY = "query"
 """The column that numbers the rows of a matrix workload."""
@@ -116,12 +116,12 @@ class Table:
     @property
     def summed(self) -> tuple[str, ...]:
         """The attributes whose sum, or the sum of whose product, it shows; none where it counts records."""
-        return tuple(a for a, view in self.views if isinstance(view, Sum))
+        return tuple(a for a, view in self.views if view.is_sum)
 
     @property
     def terms(self) -> tuple[str, ...]:
         """The summed attribute, or the factors of the summed product, as readers see them: min(x, t) with a ceiling."""
-        tops = ((a, view.ceiling) for a, view in self.views if isinstance(view, Sum))
+        tops = ((a, view.ceiling) for a, view in self.views if view.is_sum)
         return tuple(a if t is None else f"min({a}, {t})" for a, t in tops)
 
     @property
@@ -132,7 +132,7 @@ class Table:
     @property
     def is_count(self) -> bool:
         """True if its numbers count records, so that no number is negative for any records."""
-        return self.matrix is None and not any(isinstance(view, Sum) or view.signed for _, view in self.views)
+        return self.matrix is None and not any(view.is_sum or view.signed for _, view in self.views)
 
     @property
     def missing(self) -> bool:
@@ -148,10 +148,10 @@ class Table:
             domain: The domain of the table.
         """
         by_attribute: dict[str, tuple[Fraction, ...]] = {}
-        for amount in map(domain.get, self.summed):
-            if isinstance(amount, Amount) and amount.range_attribute is not None:
+        for amount in (domain[a] for a in self.summed if a in domain):
+            if amount.range_attribute is not None:
                 # A record of an amount holds a number of steps, and its class says how large a step is.
-                class_steps = tuple(steps.step for steps in amount.exact.classes)
+                class_steps = amount.class_steps
                 factors = by_attribute.get(amount.range_attribute, (Fraction(1),) * len(class_steps))
                 by_attribute[amount.range_attribute] = tuple(x * y for x, y in zip(class_steps, factors, strict=True))
         return by_attribute
@@ -367,7 +367,7 @@ class Table:
     def _operator(self, domain: Domain, attribute: str, axis: str) -> op.Operator:
         queries = self.view(attribute).operator(domain[attribute])
         hierarchy = domain[domain.attribute_of(axis)]
-        if not isinstance(hierarchy, Hierarchy) or domain.depth(attribute) == domain.depth(axis):
+        if hierarchy.tree is None or domain.depth(attribute) == domain.depth(axis):
             return queries
         above = hierarchy.tree.above(domain.depth(attribute), domain.depth(axis))
         # The places below one place are consecutive, so each change of `above` starts the next place.
@@ -1230,7 +1230,7 @@ def uneven_levels(workload: Workload) -> list[str]:
         return []
     home = domain.attribute_of(bound[0])
     levels = {a for a in used_attributes(workload) if domain.attribute_of(a) == home}
-    is_regular = isinstance(domain[home], Hierarchy) and not levels & _structured(workload, targets=False)
+    is_regular = domain[home].tree is not None and not levels & _structured(workload, targets=False)
     return _path(domain, home, levels) if is_regular else []
 
 
@@ -1243,7 +1243,7 @@ def levels_of_one_tree(workload: Workload) -> list[str]:
     if uneven or exchangeable_attributes(workload)[1]:
         return uneven
     used = used_attributes(workload)
-    homes = {home for home in map(domain.attribute_of, used) if isinstance(domain[home], Hierarchy)}
+    homes = {home for home in map(domain.attribute_of, used) if domain[home].tree is not None}
     if len(homes) != 1:
         return []
     (home,) = homes
@@ -1265,7 +1265,7 @@ def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
     With `targets`, the attributes of targets by value are among them.
     """
     templates = [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
-    attributes = {a for t in templates for a in t.attributes if t.view(a) is not EACH}
+    attributes = {a for t in templates for a in t.attributes if not t.view(a).is_by_value}
     attributes |= {a for t in templates for a in t.weights(workload.domain)}
     by_value = {t.target.number.attribute for t in templates if isinstance(t.target.number, ByAttribute)}
     return attributes | by_value if targets else attributes
@@ -1274,7 +1274,7 @@ def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
 def _path(domain: Domain, home: str, levels: Iterable[str]) -> list[str]:
     """Return the levels of a hierarchy that are used, top down; for another attribute, the attribute itself."""
     hierarchy = domain[home]
-    if not isinstance(hierarchy, Hierarchy):
+    if hierarchy.tree is None:
         return [home]
     return [hierarchy.levels[depth] for depth in sorted({domain.depth(a) for a in levels})]
 

@@ -29,7 +29,7 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows, physical_memory
 from fitnoise.kernel.designs._base import CellStructure, Pieces
 from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
-from fitnoise.kernel.domain import Domain, Hierarchy
+from fitnoise.kernel.domain import Domain
 from fitnoise.request.workloads import (
     Family,
     Table,
@@ -429,7 +429,7 @@ def ways_out(domain: Domain, bound: Sequence[str]) -> str:
             "value by value. Show fewer of them, or give some a group of tables of their own (further_tables = …). "
         )
     for home in map(domain.attribute_of, bound):
-        if isinstance(domain[home], Hierarchy):
+        if domain[home].tree is not None:
             return (
                 f"Levels of {home!r} with different numbers of places have no such limit where all attributes are "
                 "shown value by value and nothing else is structured. Show the others by groups as values, or give "

@@ -57,7 +57,7 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.kernel.domain import Domain, Hierarchy
+from fitnoise.kernel.domain import Domain
 from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.geometric_mean import Memory
 from fitnoise.solving.sectors import Decomposition, SectorGroup
@@ -295,7 +295,7 @@ class LevelProblem:
                 1.
             replaced: True if neighbours replace a record; False if they add or remove one.
         """
-        places = next(a.tree for a in domain.values() if isinstance(a, Hierarchy) and levels[0] in a.levels)
+        places = next(a.tree for a in domain.values() if a.tree is not None and levels[0] in a.levels)
         real = [a for a in levels if domain.sizes[a] > 1]
         depths = [domain.depth(a) for a in real]
         above = [np.zeros(domain.sizes[a], dtype=np.intp) for a in real[:1]]

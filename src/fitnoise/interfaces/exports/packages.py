@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from fitnoise.interfaces.pages.fragments import caption, notes
-from fitnoise.kernel.codings import Code
-from fitnoise.kernel.domain import RESERVED, Attribute, Categorical
+from fitnoise.kernel.domain import RESERVED
 from fitnoise.messages import english, map_messages, translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import charge
 from fitnoise.reading.integer_tables import SIMULATED
 from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of, releases
 from fitnoise.reading.release_files import csv_text, field, to_json
-from fitnoise.request.views import EACH
 from fitnoise.request.workloads import slug
 
 MAX_LISTED_VALUES = 1_000
@@ -107,7 +105,7 @@ def _field(source: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
     view = None if query.matrix is not None else query.view(name)
     column = None if view is None else view.column()
     described = "" if column is None else english(column)
-    codes = _codes(workload.domain[name]) if view is EACH else None
+    codes = workload.domain[name].label_codes if view is not None and view.is_by_value else None
     return {
         "name": name,
         "type": kind,
@@ -125,11 +123,6 @@ def _meaning(table: TableLayout, name: str) -> str:
     what, unit = (f"sum of {summed}", f"units of {summed}") if summed else ("number of records", "records")
     what = what if table.averaged is None else f"mean of {table.averaged}"
     return COLUMN_DESCRIPTIONS[name].format(what=what, unit=unit)
-
-
-def _codes(attribute: Attribute) -> tuple[Code, ...]:
-    """Return the codes in the data of an attribute with labels; cells for missing values come after these."""
-    return attribute.codes if isinstance(attribute, Categorical) and attribute.labels is not None else ()
 
 
 def _in_file(label: str) -> str:

@@ -17,7 +17,6 @@ import numpy as np
 
 from fitnoise.interfaces.reports.costs import messages_for
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.domain import Hierarchy
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.gaussian import report as gaussian
@@ -178,7 +177,7 @@ def _levels(plan: Plan) -> Iterator[ReportTable]:
     domain = plan.publication.domain
     part = plan.groups[0] if len(plan.groups) == 1 else None
     for name, home in domain.items():
-        if part is None or not isinstance(home, Hierarchy):
+        if part is None or home.tree is None:
             continue
         by_level: dict[int, list[tuple[TableSummary, Floats]]] = {}
         for summary, table_or_family in zip(part.summaries, part.publication.workload.tables.parts, strict=True):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, final
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.checks import is_integer, refuse_incomplete
-from fitnoise.kernel.domain import Attribute, Categorical, CodingRule
+from fitnoise.kernel.domain import Attribute, CodingRule
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.request.targets import PublicTotal
 
@@ -41,6 +41,12 @@ class View(abc.ABC):
     row_order: ClassVar[RowOrder]
     """The order of its rows."""
 
+    is_by_value: ClassVar[bool]
+    """True if it shows each value of the attribute, with the number of its records."""
+
+    is_sum: ClassVar[bool]
+    """True if it adds up the numbers of the attribute."""
+
     signed: ClassVar[bool]
     """True if a number of this view can be negative for some records."""
 
@@ -58,6 +64,9 @@ class View(abc.ABC):
 
     missing: bool = False
     """True if the cells for missing values that the view leaves out have rows of their own."""
+
+    ceiling: float | None = None
+    """The amount up to which a sum counts amounts; None for the largest, and for all other views."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Raise TypeError if a class lacks a member, or inherits the texts of another view.
@@ -226,7 +235,7 @@ class SteppedView(KeyedView, abc.ABC):
 
     steps: int
     min_steps: ClassVar[int] = 2
-    row_order = RowOrder.SEQUENCE
+    row_order, is_by_value, is_sum = RowOrder.SEQUENCE, False, False
     kind: ClassVar[Any] = dict[str, int]
 
     @classmethod
@@ -267,7 +276,7 @@ class SteppedView(KeyedView, abc.ABC):
             WorkloadError: The values have no sequence, or are fewer than `needed`.
         """
         # Categorical codes have a declared order, such as months, and count as ordered here only.
-        if not attribute.ordered and not isinstance(attribute, Categorical):
+        if not attribute.has_sequence:
             raise WorkloadError(
                 "values-need-sequence",
                 f"The attribute of {self.key} is {attribute.kind}.",

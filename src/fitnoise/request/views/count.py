@@ -24,6 +24,7 @@ class NonMissing(KeyedView):
         "The attributes that need a value: the table leaves out records whose value is missing. If absent, the table "
         "counts these records too."
     )
+    is_by_value, is_sum = False, False
     row_order, signed, is_causal = RowOrder.NONE, False, False
     heading_text, rows_text, column_text = None, "page.rows.count", "report.column.non_missing"
     document = None

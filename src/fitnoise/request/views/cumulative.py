@@ -19,6 +19,7 @@ class AtMost(KeyedView):
     missing: bool = False
     key, kind = "cumulative", str | list[str]
     description = 'The attributes shown as "at most this value". If absent, no attribute is shown this way.'
+    is_by_value, is_sum = False, False
     row_order, signed, is_causal = RowOrder.ATTRIBUTE, False, True
     heading_text, rows_text = "page.heading.cumulative", "page.rows.cumulative"
     column_text = "report.column.at_most"

@@ -7,7 +7,7 @@ from typing import final
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.domain import Amount, Attribute
+from fitnoise.kernel.domain import Attribute
 from fitnoise.request.views._base import RowOrder, View
 
 
@@ -17,6 +17,7 @@ class EachValue(View):
     """Every value on its own, and every cell for missing ones."""
 
     name_suffix = ""
+    is_by_value, is_sum = True, False
     row_order, signed, is_causal = RowOrder.ATTRIBUTE, False, True
     heading_text, rows_text, column_text = None, None, None
 
@@ -26,7 +27,7 @@ class EachValue(View):
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Return the identity. Raise WorkloadError for an amount, because its cells hold no records."""
-        if isinstance(attribute, Amount):
+        if attribute.steps:
             raise WorkloadError(
                 "amount-by-value",
                 "The table shows an amount by its values.",

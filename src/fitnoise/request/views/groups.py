@@ -31,6 +31,7 @@ class Recode(KeyedView):
         "The attributes shown as groups, each by its name: a range, a list of codes or one value. A list is [first, "
         "last] for an attribute with an order. If absent, no attribute is shown this way."
     )
+    is_by_value, is_sum = False, False
     row_order, signed, is_causal = RowOrder.NONE, False, False
     heading_text, rows_text, column_text = None, None, "report.column.groups"
 

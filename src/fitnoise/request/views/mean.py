@@ -12,7 +12,7 @@ import numpy as np
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.checks import is_real
-from fitnoise.kernel.domain import Amount, Attribute
+from fitnoise.kernel.domain import Attribute
 from fitnoise.request.views._base import Entry, KeyedView, RowOrder
 
 
@@ -32,6 +32,7 @@ class Mean(KeyedView):
         "The amount whose mean the table shows; its target holds at the reference number of records. If absent, the "
         "table counts or sums."
     )
+    is_by_value, is_sum = False, False
     row_order, signed, is_causal = RowOrder.NONE, False, False
     heading_text, rows_text, column_text = None, None, "report.column.mean"
     document = None
@@ -70,7 +71,7 @@ class Mean(KeyedView):
         Raises:
             WorkloadError: The attribute is no amount, or its range depends on another attribute.
         """
-        if not isinstance(attribute, Amount):
+        if not attribute.steps:
             raise WorkloadError(
                 "mean-needs-amount",
                 f"The attribute of mean is {attribute.kind}.",

@@ -30,6 +30,7 @@ class Ranges(KeyedView):
         "The attributes shown as ranges with both ends included: a name for all ranges, or name = [[first, last], …]. "
         "If absent, no attribute is shown this way."
     )
+    is_by_value, is_sum = False, False
     row_order, signed, is_causal = RowOrder.NONE, False, False
     heading_text, rows_text, column_text = None, None, "report.column.ranges"
 

@@ -32,6 +32,7 @@ class Sum(KeyedView):
         "The amounts or attributes of whole numbers that the table sums; for several, the table sums their product. If "
         "absent, the table counts records."
     )
+    is_by_value, is_sum = False, True
     row_order, signed, is_causal = RowOrder.NONE, False, False
     heading_text, rows_text, column_text = None, None, "report.column.sum"
     document = None
@@ -66,9 +67,7 @@ class Sum(KeyedView):
 
     def coding_rules(self, attribute: Attribute) -> tuple[CodingRule, ...]:
         """Return the rules by which amounts are cut and rounded; whole numbers have the rules of their attribute."""
-        if isinstance(attribute, Amount):
-            return attribute.coding_rules_up_to(attribute.upper_limit(self.ceiling))
-        return attribute.coding_rules
+        return attribute.coding_rules_up_to(self.ceiling)
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Return one query, (1, cells): the amount that each cell adds, as whole numbers and a scale.
