@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 from fitnoise.errors import DomainError, FitnoiseError
-from fitnoise.request import attributes
+from fitnoise.request.attributes import FILL_IN_MARK, KINDS, AttributeSection
 from fitnoise.request.documents import load_spec
-from fitnoise.request.starter_spec import FILL_IN_MARK, KINDS, begun
+from fitnoise.request.starter_spec import begun
 from laws.releases import by_command
 
 NAMES = {"sex": "categorical", "age": "ordered", "in come": "binned", "geo é's": "hierarchy", "pay": "amount"}
@@ -43,7 +43,14 @@ def planned(tmp_path):
 
 
 def test_every_kind_of_attribute_can_be_begun_with():
-    assert sorted(NAMES.values()) == sorted(KINDS) == sorted(attributes.KINDS)
+    assert sorted(NAMES.values()) == sorted(KINDS)
+
+
+@pytest.mark.parametrize("member", ["meaning", "starter_keys", "build"])
+def test_a_kind_without_a_member_is_a_type_error_when_it_is_defined(member):
+    members = {"meaning": "", "starter_keys": {}, "build": lambda self, folder: None, "__module__": __name__}
+    with pytest.raises(TypeError, match=f"The class Other lacks {member}\\.$"):
+        type(AttributeSection)("Other", (AttributeSection,), {name: x for name, x in members.items() if name != member})
 
 
 def test_with_what_is_marked_it_can_be_planned_for(planned):

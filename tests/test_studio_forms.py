@@ -10,7 +10,6 @@ from hypothesis import given
 
 from fitnoise import data
 from fitnoise.messages import translator
-from fitnoise.request import attributes
 from fitnoise.request.documents import Spec
 from fitnoise_studio import forms
 from fitnoise_studio.access import SubmittedForm
@@ -208,10 +207,6 @@ def test_codes_that_are_pasted_are_read_as_they_are_shown(codes, labelled, label
 @given(st.dictionaries(st.text(min_size=1, max_size=6), CODES, max_size=3))
 def test_missing_values_are_read_as_they_are_shown(missing):
     assert forms._missing(forms.missing_text({"missing": missing})) == missing
-
-
-def test_every_kind_of_attribute_can_be_described():
-    assert forms.KINDS == attributes.KINDS
 
 
 def test_codes_as_people_write_them():

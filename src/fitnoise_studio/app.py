@@ -38,6 +38,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import DESCRIPTION, leftovers, read_text
+from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
 from fitnoise_studio import forms
 from fitnoise_studio.access import SubmittedForm
@@ -143,7 +144,7 @@ def describe(studio: Studio, request: Request) -> Response:
         studio,
         "describe",
         attributes=[(i, name, forms.fields_of(keys)) for i, (name, keys) in enumerate(attributes.items())],
-        kinds=forms.KINDS,
+        kinds=KINDS,
         files=files,
         data=[(studio.folder.number(x), x) for x in data],
         asked=file_number,

@@ -20,6 +20,7 @@ from fitnoise.errors import SpecError
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
 from fitnoise.messages import Translator
+from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
 from fitnoise.request.spec_errors import not_toml, number_advice
 from fitnoise.request.to_document import toml
@@ -416,8 +417,6 @@ def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) ->
 
 
 # --- 2 Describe ------------------------------------------------------------------------------------------------------
-
-KINDS = ("categorical", "ordered", "binned", "amount", "hierarchy")
 
 
 def add_attribute(document: Document, name: str, kind: str) -> Document:

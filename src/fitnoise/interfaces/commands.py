@@ -80,10 +80,11 @@ from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.release_files import csv_text, leftovers, new_file, read_text, replace_file
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
 from fitnoise.reporting import Report, Section
+from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import json_schema, load_spec
 from fitnoise.request.publication import Budget, Publication
 from fitnoise.request.record import load_words
-from fitnoise.request.starter_spec import KINDS, begun
+from fitnoise.request.starter_spec import begun
 from fitnoise.request.workloads import slug
 
 

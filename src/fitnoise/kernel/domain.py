@@ -93,7 +93,7 @@ class Attribute(abc.ABC):
     values, and have no order. `missing` names them. `if_missing` is the action for missing values, `if_outside` for all
     other values that are not declared.
 
-    A new kind is a subclass with one of the four codings, a model of its document in `request.attributes`, and a line
+    A new kind is a subclass with one of the four codings, a file of its keys in `request.attributes`, and a line
     of `tests/zoo/attributes.py`. Counting, planning and releasing need nothing else.
     """
 

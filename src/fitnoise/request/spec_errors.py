@@ -203,7 +203,7 @@ def _explained(location: tuple[str | int, ...], error: ErrorDetails) -> SpecErro
         return SpecError(
             "attribute-type-unknown",
             f"{_subject((*location, 'type'))} is missing or unknown.",
-            f"It must be {', '.join(map(repr, KINDS[:-1]))} or {KINDS[-1]!r}.",
+            f"It must be {', '.join(map(repr, [*KINDS][:-1]))} or {[*KINDS][-1]!r}.",
             "Write one of these types.",
             OUTCOME,
             place=_path((*location, "type")),

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 import tomli_w
 
 from fitnoise.kernel.domain import Domain, Ordered
-
-FILL_IN_MARK = "fill in: "
-"""The mark in the comment of a key that the publisher has to state."""
+from fitnoise.request.attributes import FILL_IN_MARK, KINDS
 
 _TOP = """\
 # Who is protected, which tables are published, and how accurate each must be.
@@ -37,62 +35,6 @@ _UNIT = {
 }
 
 _COLUMN = {"column": ('"COLUMN"', "of the data, where it has another name")}
-
-_MISSING_HELP = "a cell of its own for missing values, with their codes"
-
-KINDS = {
-    "categorical": (
-        "values without an order; other kinds are ordered, binned, amount and hierarchy",
-        {
-            "codes": ('["a", "b"]', FILL_IN_MARK + "every code there may be, as it stands in the data"),
-            "labels": ('["first", "second"]', "what tables show instead, one for each code"),
-            "missing": ('{ unknown = ["9"] }', _MISSING_HELP),
-        },
-    ),
-    "ordered": (
-        "whole numbers, of which tables may show cumulative counts and ranges",
-        {
-            "low": ("0", FILL_IN_MARK + "the least there may be"),
-            "high": ("99", FILL_IN_MARK + "the largest"),
-            "clip": ("true", "count smaller and larger ones at the ends"),
-            "missing": ("{ unknown = [-1] }", _MISSING_HELP),
-        },
-    ),
-    "binned": (
-        "numbers in bins, the lower end of each included",
-        {
-            "cuts": ("[20, 40, 65]", FILL_IN_MARK + "where a bin ends and the next begins; those at the ends are open"),
-            "missing": ("{ unknown = [-1] }", _MISSING_HELP),
-        },
-    ),
-    "amount": (
-        "numbers to be added up, such as incomes: tables show sums and means of them",
-        {
-            "low": ("0", FILL_IN_MARK + "smaller ones count as this"),
-            "high": (
-                "200_000",
-                FILL_IN_MARK + "larger ones count as this; privacy is charged for one record of this size",
-            ),
-            "step": ("100", "in which they are read; it divides the range"),
-            "missing": ("{ unknown = [-9] }", _MISSING_HELP),
-        },
-    ),
-    "hierarchy": (
-        "nested places",
-        {
-            "levels": (
-                '["state", "county", "tract"]',
-                FILL_IN_MARK + "from the top down; a table names one as its attribute",
-            ),
-            "file": (
-                '"places.csv"',
-                FILL_IN_MARK
-                + "a row for each place of the last level, a column for each level; or say children = [51, 62, 27]",
-            ),
-        },
-    ),
-}
-"""For each type of attribute, its meaning, and keys with an example and a comment each."""
 
 _TARGET = {
     "margin": ("15", FILL_IN_MARK + "every number is to be within 15 of the truth, as often as the confidence says"),
@@ -130,15 +72,15 @@ def begun(attributes: Mapping[str, str]) -> str:
         lines += [f"[{table}]", *_key_lines(keys), ""]
     lines += ["[accuracy]", "confidence = 0.95  # of every margin", ""]
     for name, kind in attributes.items():
-        what, keys = KINDS[kind]
+        section = KINDS[kind]
         # tomli_w quotes names that TOML cannot write bare, such as those with spaces.
         header = tomli_w.dumps({"domain": {name: {}}}).strip()
-        lines += [header, f'type = "{kind}"  # {what}', *_key_lines(keys | _COLUMN), ""]
+        lines += [header, f'type = "{kind}"  # {section.meaning}', *_key_lines({**section.starter_keys, **_COLUMN}), ""]
     # An amount has no table by value, so it is left out here and summed below.
-    quoted_names = [_quoted(name) for name, kind in attributes.items() if kind != "amount"]
+    quoted_names = [_quoted(name) for name, kind in attributes.items() if not KINDS[kind].is_summed]
     if quoted_names:
         lines += ["[[tables]]", 'pattern = "singles"  # a table for each attribute', *_key_lines(_TARGET), ""]
-    for name in (name for name, kind in attributes.items() if kind == "amount"):
+    for name in (name for name, kind in attributes.items() if KINDS[kind].is_summed):
         lines += [
             "[[tables]]",
             f"sum = {_quoted(name)}  # of all records; of groups with attributes",

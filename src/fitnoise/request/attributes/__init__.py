@@ -1,0 +1,34 @@
+"""Kinds of attributes as specifications write them: one file each, and its lines here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, get_args
+
+from pydantic import Field
+
+from fitnoise.request.attributes._base import FILL_IN_MARK as FILL_IN_MARK
+from fitnoise.request.attributes._base import AttributeSection as AttributeSection
+from fitnoise.request.attributes._base import resolve_file as resolve_file
+from fitnoise.request.attributes.amount import AmountSpec as AmountSpec
+from fitnoise.request.attributes.amount import BySpec as BySpec
+from fitnoise.request.attributes.binned import BinnedSpec as BinnedSpec
+from fitnoise.request.attributes.categorical import CategoricalSpec as CategoricalSpec
+from fitnoise.request.attributes.hierarchy import HierarchySpec as HierarchySpec
+from fitnoise.request.attributes.ordered import OrderedSpec as OrderedSpec
+
+AttributeSpec = Annotated[
+    CategoricalSpec | OrderedSpec | BinnedSpec | AmountSpec | HierarchySpec, Field(discriminator="type")
+]
+"""All kinds of attributes."""
+
+# Read from the models, so that no kind can be left out here.
+KINDS: Mapping[str, type[AttributeSection]] = MappingProxyType(
+    {
+        kind: model
+        for model in get_args(get_args(AttributeSpec)[0])
+        for kind in get_args(model.model_fields["type"].annotation)
+    }
+)
+"""The kinds by name."""
