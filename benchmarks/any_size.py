@@ -41,8 +41,8 @@ def planned(attributes, order, kind):
     ]
     plan = fn.plan(fn.Workload(domain, parts))
     return {
-        "tables": len(plan.tables),
-        "numbers": plan.numbers,
+        "tables": len(plan.table_part.tables),
+        "numbers": plan.table_part.numbers,
         "gap": plan.gap,
         "seconds": time.perf_counter() - start,
         "megabytes": peak_memory(),
@@ -69,7 +69,7 @@ def mixed(attributes, kind):
         parts += [fn.table(cumulative=[a, b], variance=2.0), family(1, a, b)]
     plan = fn.plan(fn.Workload(domain, parts))
     return {
-        "tables": len(plan.tables),
+        "tables": len(plan.table_part.tables),
         "gap": plan.gap,
         "seconds": time.perf_counter() - start,
         "megabytes": peak_memory(),
@@ -131,8 +131,8 @@ def stages(attributes, order, rows):
             if numbers > 2_000_000:  # enough to judge the errors by
                 break
     return {
-        "tables": len(plan.tables),
-        "answers": plan.noisy_answers,
+        "tables": len(plan.table_part.tables),
+        "answers": plan.table_part.noisy_answers,
         "plan": planned_at - start,
         "count": spent["count"],
         "noise": spent["noise"],
@@ -173,15 +173,15 @@ def adult(folder):
                         key = key * sizes[a] + people[a].to_numpy()
                     error = values.ravel() - np.bincount(key, minlength=values.size)
                     squares[len(table.attributes)].append(error**2)
-            d = plan.decomposition
-            expected = math.sqrt(float(plan.variances @ d.numbers_per_row / d.numbers_per_row.sum()))
+            d = plan.table_part.decomposition
+            expected = math.sqrt(float(plan.table_part.variances @ d.numbers_per_row / d.numbers_per_row.sum()))
             rmse = {k: math.sqrt(np.concatenate(v).mean()) for k, v in squares.items()}
             out.append(
                 {
                     "orders": orders,
                     "goal": str(goal),
                     "expected": expected,
-                    "largest": math.sqrt(plan.variances.max()),
+                    "largest": math.sqrt(plan.table_part.variances.max()),
                     "rmse": rmse,
                     "gap": plan.gap,
                     "plan": seconds,

@@ -235,11 +235,12 @@ class DrawnReleases:
         self.plans, self.answers, self.silent = plans, [], []
         for i, (plan, counter, x) in enumerate(zip(plans, counters, data, strict=True)):
             records = len(x) if isinstance(x, pd.DataFrame) else int(x.sum())
-            tally = Tally(counter.count(list(plan.strategy.margins())), None)
-            exact = plan.strategy.exact_answers(tally, plan.order.adjacency, records)
+            tally = Tally(counter.count(list(plan.table_part.strategy.margins())), None)
+            exact = plan.table_part.strategy.exact_answers(tally, plan.order.adjacency, records)
             self.silent.append(np.concatenate(exact).astype(np.float64)[None])
             draws = (
-                plan.strategy.draw(tuple(y.copy() for y in exact), noise) for _ in range(releases - SEPARATE_RELEASES)
+                plan.table_part.strategy.draw(tuple(y.copy() for y in exact), noise)
+                for _ in range(releases - SEPARATE_RELEASES)
             )
             all_answers = [*(pair[i].answers for pair in real), *draws]
             self.answers.append(np.stack([np.concatenate(y).astype(np.float64) for y in all_answers]))
@@ -339,7 +340,7 @@ def joint_quantiles(medians, real, values, releases):
 
 def linear(plan, table):
     """A table's numbers, with sums, as linear functions of the answers, (numbers, answers)."""
-    lengths = plan.estimation.lengths
+    lengths = plan.table_part.estimation.lengths
     columns = []
     for unit in np.eye(sum(lengths), dtype=np.int64):
         release = Release(plan, np.split(unit, np.cumsum(lengths)[:-1]))

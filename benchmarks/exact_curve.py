@@ -69,14 +69,14 @@ def gains() -> None:
     }
     print("\n| plan | ρ | ε at 1e-6 by the curve | by zCDP | margins narrower at that ε |\n|---|---|---|---|---|")
     for name, plan in plans.items():
-        ours, theirs = plan.epsilon(1e-6), curves.zcdp_epsilon(plan.exact_rho, 1e-6)
+        ours, theirs = plan.epsilon(1e-6), curves.zcdp_epsilon(plan.loss.rho, 1e-6)
         narrower = 1 - math.sqrt(curves.zcdp_rho(ours, 1e-6) / plan.rho)
         print(f"| {name} | {plan.rho:.6f} | {ours:.5f} | {theirs:.5f} | {narrower:.1%} |")
     print("\n| pure plan, ±50 | ε | ε²/2 | ρ by its numbers | times less |\n|---|---|---|---|---|")
     for n in (64, 256):
         table = fn.table(cumulative="age", margin=50)
         plan = fn.plan(fn.Workload(fn.Domain(age=fn.Ordered(0, n - 1)), [table]), privacy="pure")
-        total_rho = float(plan.exact_cost / 2)
+        total_rho = float(plan.table_part.exact_cost / 2)
         print(f"| prefix {n} | {plan.epsilon():.5f} | {total_rho:.6f} | {plan.rho:.6f} | {total_rho / plan.rho:.3f} |")
 
 

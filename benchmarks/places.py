@@ -177,8 +177,8 @@ def national(levels, people, both=("age", "sex")):
     group_by = () if leaf == "group" else ("sex",)
     _ = release.count(area=districts, by=group_by).std_error
     stages.done("435 districts")
-    size = {"plan MB": f"{size / 1e6:.1f}", "noisy numbers": f"{plan.noisy_answers:,}"}
-    description = {"leaves": f"{len(rows):,}", "tracts by": " by ".join(both), "mechanism": plan.mechanism}
+    size = {"plan MB": f"{size / 1e6:.1f}", "noisy numbers": f"{plan.table_part.noisy_answers:,}"}
+    description = {"leaves": f"{len(rows):,}", "tracts by": " by ".join(both), "mechanism": plan.order.mechanism}
     return description | {"rho": f"{plan.rho:.7f}", "gap": f"{plan.gap:.2%}"} | size | stages.seconds | stages.peaks
 
 
@@ -217,7 +217,11 @@ def redistricting(path):
         if not all(check.holds for check in fn.verify(f"{folder}/out").checks):
             raise SystemExit("a release does not hold")
         stages.done("verified")
-    size = {"persons": f"{len(data):,}", "blocks": f"{len(rows):,}", "noisy numbers": f"{plan.noisy_answers:,}"}
+    size = {
+        "persons": f"{len(data):,}",
+        "blocks": f"{len(rows):,}",
+        "noisy numbers": f"{plan.table_part.noisy_answers:,}",
+    }
     return size | {"rho": f"{plan.rho:.5f}", "gap": f"{plan.gap:.2%}"} | stages.seconds | stages.peaks
 
 

@@ -52,7 +52,7 @@ def planned(attributes, values, prefix, orders, neighbours="add-or-remove-one"):
         "neighbours": neighbours,
         "tables of": ", ".join(map(str, orders)),
         "tables": f"{len(workload.tables):,}",
-        "upper": f"{plan.cost_squared:.4f}",
+        "upper": f"{float(plan.table_part.exact_cost):.4f}",
         "lower": f"{plan.bound:.4f}",
         "gap": f"{plan.gap:.2%}",
         "seconds": f"{time.perf_counter() - start:.1f}",
@@ -76,11 +76,11 @@ def several(attributes, values):
     joint_plan = fn.plan(workload)
     return {
         "values by prefix": f"{attributes} of {values}",
-        "one matrix": f"{joint_plan.cost_squared:.4f}",
-        "upper": f"{plan.cost_squared:.4f}",
+        "one matrix": f"{float(joint_plan.table_part.exact_cost):.4f}",
+        "upper": f"{float(plan.table_part.exact_cost):.4f}",
         "lower": f"{plan.bound:.4f}",
         "gap": f"{plan.gap:.2%}",
-        "scales": f"{sum(len(g.scales) for g in plan.strategy.groups):,}",
+        "scales": f"{sum(len(g.scales) for g in plan.table_part.strategy.groups):,}",
         "seconds": f"{seconds:.1f}",
         "peak MB": f"{peak_memory():,.0f}",
     }
@@ -95,14 +95,14 @@ def summed(attributes, values, orders):
     workload = tables(attributes, values, attributes, orders)
     start = time.perf_counter()
     plan = fn.plan(workload, objective=fn.Objective("total-error"))
-    total = float(plan.variances @ plan.table_part.decomposition.numbers_per_row)
+    total = float(plan.table_part.variances @ plan.table_part.decomposition.numbers_per_row)
     return {
         "total error, by prefix": f"{attributes} of {values}",
         "tables of": ", ".join(map(str, orders)),
-        "upper": f"{plan.cost_squared * total:.3f}",
+        "upper": f"{float(plan.table_part.exact_cost) * total:.3f}",
         "lower": f"{plan.bound * total:.3f}",
-        "root mean": f"{(plan.cost_squared * total / plan.numbers) ** 0.5:.4f}",
-        "at least": f"{(plan.bound * total / plan.numbers) ** 0.5:.4f}",
+        "root mean": f"{(float(plan.table_part.exact_cost) * total / plan.table_part.numbers) ** 0.5:.4f}",
+        "at least": f"{(plan.bound * total / plan.table_part.numbers) ** 0.5:.4f}",
         "seconds": f"{time.perf_counter() - start:.1f}",
         "peak MB": f"{peak_memory():,.0f}",
     }
@@ -155,8 +155,8 @@ def released(attributes, values):
     return {
         "attributes": f"{attributes} of {values}",
         "joint cells": f"{values**attributes:.0e}",
-        "noisy numbers": f"{plan.noisy_answers:,}",
-        "published": f"{plan.numbers:,}",
+        "noisy numbers": f"{plan.table_part.noisy_answers:,}",
+        "published": f"{plan.table_part.numbers:,}",
         "planned s": f"{ready - start:.1f}",
         "released s": f"{done - begun:.1f}",
         "verified s": f"{verified - done:.1f}",

@@ -241,7 +241,7 @@ def factors(w, basis):
 def total_error_of_tables(workload):
     """Δ² of CA for tables of unit targets, by sectors."""
     plan = solve_near_optimum(lambda gap: fn.plan(workload, objective=Objective(Goal.TOTAL_ERROR), gap=gap))
-    return float(plan.exact_cost) * float(plan.variances.max())
+    return float(plan.table_part.exact_cost) * float(plan.table_part.variances.max())
 
 
 def cost(name, case, w, c, seconds):
@@ -270,7 +270,8 @@ def in_total_error(case):
         fn.plan(workload),
         solve_near_optimum(lambda gap: fn.plan(workload, objective=Objective(Goal.TOTAL_ERROR), gap=gap)),
     )
-    ours, optimum = (float(p.variances @ p.decomposition.numbers_per_row) * p.cost_squared for p in plans)
+    parts = (p.table_part for p in plans)
+    ours, optimum = (float(p.variances @ p.decomposition.numbers_per_row) * float(p.exact_cost) for p in parts)
     return ours / optimum
 
 
@@ -290,7 +291,7 @@ def solve(case, names, options):
         w, c = case.draw(seed)
         begun = time.perf_counter()
         plan = fn.plan(case.tables() if case.tables else fn.matrix_workload(w, variances=c))
-        best = plan.cost_squared
+        best = float(plan.table_part.exact_cost)
         bounds.append(plan.bound)
         gaps.append(plan.gap)
         _keep(results["ours"], best, best, time.perf_counter() - begun)

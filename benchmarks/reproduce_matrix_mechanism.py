@@ -62,7 +62,7 @@ def l2_optimum(gram, gap=1e-7):
     nonzero = spectrum.values > 1e-12 * spectrum.values[-1]
     root = np.sqrt(spectrum.values[nonzero])[:, None] * spectrum.vectors.T[nonzero]
     plan = fn.plan(fn.matrix_workload(root, variances=1.0), objective=Objective(Goal.TOTAL_ERROR), gap=gap)
-    (sector,) = plan.strategy.sectors
+    (sector,) = plan.table_part.strategy.sectors
     a = np.asarray(sector.rows, dtype=float)
     shape = a.T @ a
     shape /= shape.diagonal().max()

@@ -43,9 +43,9 @@ def one(name, k, gap):
     return {
         "seconds": time.perf_counter() - start,
         "megabytes": peak_memory(),
-        "cost": plan.cost_squared,
+        "cost": float(plan.table_part.exact_cost),
         "gap": plan.gap,
-        "numbers": plan.numbers,
+        "numbers": plan.table_part.numbers,
     }
 
 

@@ -97,8 +97,10 @@ def planned(queries, max_records):
     start = time.perf_counter()
     plan = fn.plan(workload, unit=fn.PrivacyUnit("person", max_records, once_per=["month"]))
     seconds, single = time.perf_counter() - start, fn.plan(workload)
-    rows = np.concatenate([g.mixing[0].astype(float) @ g.basis / g.scales[0] for g in single.strategy.groups])
-    return plan, seconds, float(single.exact_cost), charged(rows.T @ rows, max_records)
+    rows = np.concatenate(
+        [g.mixing[0].astype(float) @ g.basis / g.scales[0] for g in single.table_part.strategy.groups]
+    )
+    return plan, seconds, float(single.table_part.exact_cost), charged(rows.T @ rows, max_records)
 
 
 def number_text(value):
@@ -140,7 +142,7 @@ def moving():
             start = time.perf_counter()
             unit = fn.PrivacyUnit("person", n, once_per=["month"], fixed=fixed)
             plan = fn.plan(fn.Workload(domain, tables), unit=unit)
-            line, seconds = [*line, float(plan.exact_cost)], time.perf_counter() - start
+            line, seconds = [*line, float(plan.table_part.exact_cost)], time.perf_counter() - start
         print(
             "|", " | ".join([f"{n}, {name}, {regions} regions, {n}", *map(number_text, [*line, plan.bound])]), end=" | "
         )
@@ -162,7 +164,7 @@ def main(python=None):
         plan, seconds, single, recharged = planned(queries, max_records)
         factors = [np.eye(n), tree(n), square_root(n), *(peers(queries, max_records, python) if python else ())]
         others = [None if a is None else mechanism(a, queries, max_records) for a in factors]
-        line = [max_records**2 * single, recharged, *others, float(plan.exact_cost), plan.bound]
+        line = [max_records**2 * single, recharged, *others, float(plan.table_part.exact_cost), plan.bound]
         print("|", " | ".join([name, *map(number_text, line), f"{seconds:.1f}"]), "|", flush=True)
     moving()
 

@@ -78,7 +78,7 @@ def centring(n):
 
 def cell_order(plan):
     """For each (exchangeable…, structured…) cell the flat cells of the domain it is made of, as a 0/1 matrix."""
-    d, domain = plan.decomposition, plan.publication.workload.domain
+    d, domain = plan.table_part.decomposition, plan.publication.workload.domain
     structure = [*d.exchangeable, *d.structured]
     axes_of = {a: [k for k in domain.sizes if k in structure and domain.attribute_of(k) == a] for a in domain}
     axes_of = {a: sorted(axes, key=domain.depth) for a, axes in axes_of.items()}
@@ -100,7 +100,7 @@ def cell_order(plan):
 
 def strategy_matrix(plan):
     """(rows, scales): every measured row over the cells (exchangeable…, structured…), Python integers."""
-    s = plan.strategy
+    s = plan.table_part.strategy
     blocks, scales = [], []
     if isinstance(s, PureStrategy):
         for m in s.measured:
@@ -159,12 +159,12 @@ def _trees_matrix(s):
 
 def split(plan, answers):
     """The answers of every sector, from those of the groups; of a pure plan, of every margin."""
-    if isinstance(plan.strategy, PureStrategy):
+    if isinstance(plan.table_part.strategy, PureStrategy):
         return list(answers)
-    if isinstance(plan.strategy, ProductStrategy):
-        return np.split(np.concatenate(answers), np.cumsum(plan.strategy.portions)[:-1])
-    is_tree = isinstance(plan.strategy, TreeStrategy)
-    counts = plan.strategy.counts if is_tree else [g.answers for g in plan.strategy.groups]
+    if isinstance(plan.table_part.strategy, ProductStrategy):
+        return np.split(np.concatenate(answers), np.cumsum(plan.table_part.strategy.portions)[:-1])
+    is_tree = isinstance(plan.table_part.strategy, TreeStrategy)
+    counts = plan.table_part.strategy.counts if is_tree else [g.answers for g in plan.table_part.strategy.groups]
     return [x for y, n in zip(answers, counts, strict=True) for x in np.split(y, np.cumsum(n)[:-1])]
 
 
@@ -202,7 +202,7 @@ def sectors_of(d):
 def rebuilt_tables(plan, answers):
     """Every table of a plan by name, from noisy answers."""
     names = plan.publication.workload.tables.names
-    stacks = RebuiltTables(plan, answers).stacks()
+    stacks = RebuiltTables(plan.table_part, answers).stacks()
     by_index = {int(t): x for which, stack in stacks for t, x in zip(which, stack, strict=True)}
     return {name: by_index[i] for i, name in enumerate(names)}
 
@@ -251,7 +251,7 @@ def least_squares(plan):
     By singular values, not their squares: the number of records may be known almost exactly.
     """
     rows, scales = strategy_matrix(plan)
-    deviations = scales * (np.sqrt(NOISE_VARIANCE) if isinstance(plan.strategy, PureStrategy) else 1.0)
+    deviations = scales * (np.sqrt(NOISE_VARIANCE) if isinstance(plan.table_part.strategy, PureStrategy) else 1.0)
     held = cell_order(plan).any(axis=1)  # no record lies elsewhere, and everyone knows
     out = np.zeros(rows.shape[::-1])
     out[held] = np.linalg.pinv((rows[:, held] / deviations[:, None]).astype(float), rcond=1e-11)
@@ -273,11 +273,11 @@ def numbers_by_least_squares(plan):
 
 def shared_out(plan, x):
     """One number per row of each table, split evenly among the published numbers the row stands for."""
-    d, workload = plan.decomposition, plan.publication.workload
+    d, workload = plan.table_part.decomposition, plan.publication.workload
     out = []
     for table, layout in zip(workload.tables, layouts(d), strict=True):
         outer = tuple(d.sizes[a] for a in layout.axes)
-        if isinstance(plan.strategy, ProductStrategy):  # of which one row stands for a table
+        if isinstance(plan.table_part.strategy, ProductStrategy):  # of which one row stands for a table
             numbers = math.prod(table.shape(workload.domain))
             out.append(np.full(numbers, x[layout.rows][0] / numbers))
             continue
@@ -308,7 +308,7 @@ def moment(d, p, pairs=None):
 
 def dense_bound(plan, evidence, terms):
     """Return the bound that evidence proves for a plan, from matrices over all cells and all published numbers."""
-    d = plan.decomposition
+    d = plan.table_part.decomposition
     p, c = terms.factor * evidence.cells / evidence.cells.sum(), workload_variances(plan.publication.workload)
     if terms.relative is not None:
         p = np.where(terms.relative > 0, p / np.where(terms.relative > 0, terms.relative, 1), 0)

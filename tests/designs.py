@@ -167,4 +167,4 @@ def remade(plan, *, publication=None, finite=None, **part):
     """A plan with another publication, other mechanisms for its questions, or another strategy, evidence, …"""
     new = publication or plan.publication
     groups = [replace(p, publication=request, **part) for p, request in zip(plan.groups, new.groups, strict=True)]
-    return Plan.from_parts(new, groups, plan.finite if finite is None else finite)
+    return Plan.from_parts(new, groups, [q.mechanism for q in plan.questions] if finite is None else finite)

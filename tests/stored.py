@@ -28,7 +28,7 @@ def rewrite_release(folder: Path, text: str) -> None:
     table_names = None if document["written"] == "all" else document["written"]
     entry = EntryReference(1, hashlib.sha256(folder.name.encode()).hexdigest())
     answers = reading._read_answers(plan, folder) if plan.groups else []
-    outputs = reading._read_outputs(plan, folder) if plan.finite else ()
+    outputs = reading._read_outputs(plan, folder) if plan.questions else ()
     histograms = reading._read_histograms(plan, folder)
     release = fn.Release(plan, answers, outputs=outputs, histograms=histograms, entry=entry)
     shutil.rmtree(folder)

@@ -280,8 +280,14 @@ def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
     assert (pure.mu_squared, pure.answers, len(pure.tables)) == (0, (), 1)
     exact = plans["pure"].table_part.strategy.laws(ADD)
     assert [list(law) for law in pure.tables[0]] == exact
-    assert (both.mu_squared, both.answers) == (gaussian.mu_squared, plans["both"].finite_epsilons)
-    assert (question.tables, question.answers) == (pure.tables, plans["question"].finite_epsilons)
+    assert (both.mu_squared, both.answers) == (
+        gaussian.mu_squared,
+        tuple(q.exact_epsilon for q in plans["both"].questions),
+    )
+    assert (question.tables, question.answers) == (
+        pure.tables,
+        tuple(q.exact_epsilon for q in plans["question"].questions),
+    )
     joint = curve(single_groups(entries), RECORD)
     assert tuple(replace(x, total=None) for x in joint.released) == (gaussian, pure, both, question)
     loss_sum = sum((p.loss for p in released_plans), Loss.zero())

@@ -139,7 +139,7 @@ def test_covariances_of_pairs_along_axes_and_down_trees(rng, monkeypatch):
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=fn.Hierarchy(["state", "county", "tract"], rows), d=fn.Ordered(0, 2))
     names_lists = [["state", "b"], ["county", "d"], ["tract", "b"], ["b"]]
     tree = fn.plan(fn.Workload(domain, [fn.table(*names, margin=3) for names in names_lists]))
-    assert (axes.mechanism, tree.mechanism) == ("fit-for-use-by-axis", "fit-for-use-by-place")
+    assert (axes.order.mechanism, tree.order.mechanism) == ("fit-for-use-by-axis", "fit-for-use-by-place")
     for plan_case in (axes, tree):
         for _ in range(4):
             check_covariances(plan_case, rng, monkeypatch)

@@ -75,8 +75,8 @@ def test_a_plan_made_on_a_device_is_certified(name, options, device):
         fn.plan(zoo.WORKLOADS[name](), **options),
     )
     check_plan(plan)
-    assert plan.bound <= other.objective_value * (1 + EXACT)
-    assert other.bound <= plan.objective_value * (1 + EXACT)
+    assert plan.bound <= other.table_part.objective_value * (1 + EXACT)
+    assert other.bound <= plan.table_part.objective_value * (1 + EXACT)
 
 
 def test_budgets_of_cells_on_a_device(device):

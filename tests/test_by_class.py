@@ -485,7 +485,7 @@ def test_no_record_of_any_class_costs_more_than_its_ends():
     records = [(j, size, sex) for j in range(4) for size in range(4) for sex in range(2)]
     domain = fn.Domain({a: DOMAIN[a] for a in DOMAIN})
     costs = {r: shift(design, domain, [r]) for r in records}
-    assert max(costs.values()) == plan.exact_cost
+    assert max(costs.values()) == plan.table_part.exact_cost
     assert max(costs.values()) == max(x for (j, *_), x in costs.items() if j != 1)
 
 
@@ -529,17 +529,17 @@ def test_each_class_pays_for_its_own_range():
     """Four classes, each to one record at its own high: Δ² = 1; with one range 10⁶."""
     sums = fn.table("size", sum="turnover", std_error=fn.ByAttribute("size", CLASSES_OF_FIRMS))
     by_class = planned([sums], firms(fn.ByAttribute("size", CLASSES_OF_FIRMS)))
-    assert float(by_class.exact_cost) == pytest.approx(1, abs=1e-4)
+    assert float(by_class.table_part.exact_cost) == pytest.approx(1, abs=1e-4)
     one = planned([sums], firms(1000))
-    assert float(one.exact_cost) == pytest.approx(1e6, rel=1e-4)
+    assert float(one.table_part.exact_cost) == pytest.approx(1e6, rel=1e-4)
     total = planned([fn.table(sum="turnover", std_error=1000)], firms(fn.ByAttribute("size", CLASSES_OF_FIRMS)))
-    assert float(total.exact_cost) == pytest.approx(1, abs=1e-4)
+    assert float(total.table_part.exact_cost) == pytest.approx(1, abs=1e-4)
 
 
 def test_interchangeable_classes_cost_the_same_as_one_range():
     sums = [fn.table("size", sum="turnover", margin=20), fn.table(sum="turnover", margin=9)]
     one, same = (planned([*sums, fn.table("size", margin=5)], firms(x)) for x in (50, fn.ByAttribute("size", [50] * 4)))
-    assert float(same.exact_cost) == pytest.approx(float(one.exact_cost), rel=1e-5)
+    assert float(same.table_part.exact_cost) == pytest.approx(float(one.table_part.exact_cost), rel=1e-5)
 
 
 # --- plans and releases ---------------------------------------------------------------------------------------------

@@ -141,9 +141,9 @@ def test_order_of_time_costs_nothing():
     """Tables released at once and period by period have the same price, to the bits of the integers."""
     free = fn.plan(fn.Workload(ORDERED, TO_DATE), unit=UNIT)
     timed = plan(ORDERED)
-    assert float(timed.exact_cost) == pytest.approx(float(free.exact_cost), rel=1e-5)
+    assert float(timed.table_part.exact_cost) == pytest.approx(float(free.table_part.exact_cost), rel=1e-5)
     assert timed.bound == pytest.approx(free.bound, rel=1e-6)
-    assert (timed.variances <= timed.decomposition.variances).all()
+    assert (timed.table_part.variances <= timed.table_part.decomposition.variances).all()
 
 
 @pytest.mark.parametrize("domain", [DOMAIN, ORDERED], ids=["labels", "ordered"])
@@ -152,17 +152,23 @@ def test_what_is_known_of_a_period_never_gets_better_nor_worse(domain):
     full = plan(domain)
     for t in (1, 2, 3):
         part = full.truncate(t)
-        assert (part.hash, part.exact_rho, part.to_json()) == (full.hash, full.exact_rho, full.to_json())
+        assert (part.hash, part.loss.rho, part.to_json()) == (full.hash, full.loss.rho, full.to_json())
         assert part.periods == full.periods[:t]
         assert part.table_part.complete is full.table_part
         assert part.table_part.certificate == full.table_part.certificate
         for name in full.publication.workload.tables.names:
             axis = full.publication.workload[name].attributes.index("month")
-            truncated = np.take(full.table_variances(name), range(t), axis)
-            np.testing.assert_allclose(part.table_variances(name), truncated, rtol=1e-9)
+            truncated = np.take(full.group(name).table_variances(name), range(t), axis)
+            np.testing.assert_allclose(part.group(name).table_variances(name), truncated, rtol=1e-9)
         assert [s.price for s in part.summaries] == pytest.approx([s.price for s in full.summaries])
-        assert (part.relaxation, part.separate_rho) == (full.relaxation, full.separate_rho)
-        assert (part.objective_value, part.unbiased_bound) == (full.objective_value, full.unbiased_bound)
+        assert (part.table_part.relaxation, part.table_part.separate_rho) == (
+            full.table_part.relaxation,
+            full.table_part.separate_rho,
+        )
+        assert (part.table_part.objective_value, part.table_part.unbiased_bound) == (
+            full.table_part.objective_value,
+            full.table_part.unbiased_bound,
+        )
 
 
 def test_a_plan_of_a_series_is_read_as_it_was_written():
@@ -291,8 +297,8 @@ def test_changes_averages_and_seasons_are_released_when_their_periods_are_and_ne
     """They are released with the last of their periods, and have the numbers and errors of these periods."""
     relative = fn.plan(fn.Workload(DOMAIN, RELATIVE), unit=UNIT, series="month")
     free = fn.plan(fn.Workload(DOMAIN, RELATIVE), unit=UNIT)
-    assert float(relative.exact_cost) == pytest.approx(float(free.exact_cost), rel=1e-5)
-    assert (relative.variances <= relative.decomposition.variances).all()
+    assert float(relative.table_part.exact_cost) == pytest.approx(float(free.table_part.exact_cost), rel=1e-5)
+    assert (relative.table_part.variances <= relative.table_part.decomposition.variances).all()
     names, before = relative.publication.workload.tables.names, {}
     for t, late in ((1, {1, 2, 3}), (2, {3}), (3, set())):
         tables = fn.release(relative, records([t]), period=MONTHS[t - 1], directory=tmp_path / str(t), **ways(tmp_path))

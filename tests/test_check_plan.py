@@ -94,7 +94,7 @@ def test_shares_of_records_cost_one_record(verdict):
     status, lines = verdict(plan.to_json())
     assert status == RIGHT, lines
     assert lines.count("charge as stated") == 1
-    assert plan.exact_cost == fn.plan(zoo.WORKLOADS["crossed"]()).exact_cost
+    assert plan.table_part.exact_cost == fn.plan(zoo.WORKLOADS["crossed"]()).table_part.exact_cost
 
 
 @pytest.mark.parametrize("name", ["amounts", "ceilings"])
@@ -106,7 +106,7 @@ def test_what_is_added_up_before_costs_nothing_more(verdict, name):
     document = json.loads(plan.to_json())
     assert document["spec"]["privacy"].pop("sum_within_unit") == ["pay"]
     assert "sum_within_unit" not in json.loads(without.to_json())["spec"]["privacy"]
-    assert plan.exact_cost == without.exact_cost
+    assert plan.table_part.exact_cost == without.table_part.exact_cost
     for text in (plan.to_json(), without.to_json()):
         status, lines = verdict(text)
         assert status == RIGHT, lines
@@ -139,7 +139,7 @@ def test_plans_of_every_mechanism_are_right(verdict, any_request):
     _, plan = any_request
     status, lines = verdict(plan.to_json())
     assert status == RIGHT, lines
-    assert ("bound as stated" in lines) == (plan.mechanism in ("fit-for-use", "pure-fit-for-use"))
+    assert ("bound as stated" in lines) == (plan.order.mechanism in ("fit-for-use", "pure-fit-for-use"))
 
 
 def test_plans_of_joint_bases_are_right(verdict, monkeypatch):
@@ -148,8 +148,8 @@ def test_plans_of_joint_bases_are_right(verdict, monkeypatch):
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 3))
     tables = [fn.table("o", cumulative="u", margin=3), fn.table("u", cumulative="o", margin=4)]
     plan = fn.plan(fn.Workload(domain, tables))
-    assert plan.strategy.joint
-    document = plan.document()
+    assert plan.table_part.strategy.joint
+    document = json.loads(plan.to_json())
     assert verdict(plan.to_json())[0] == RIGHT
     for change in (lambda s: s[1:], lambda s: [*s, s[-1]], lambda s: [*s[:-1], "1024"]):
         altered = json.loads(json.dumps(document))

@@ -118,7 +118,7 @@ def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
         here.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
         axes = fn.plan(fn.Workload(domain, tables))
     other = fn.plan(fn.Workload(domain, [fn.table("a", "c", margin=5)]))
-    assert axes.mechanism == "fit-for-use-by-axis"
+    assert axes.order.mechanism == "fit-for-use-by-axis"
     check(*(released(p, np.ones(domain.shape, int)) for p in (axes, other)))
     places = fn.Hierarchy(["state", "county"], [("A", "A1"), ("B", "B1"), ("B", "B2"), ("C", "C1")])
     domain = fn.Domain(geo=places, b=fn.Ordered(0, 1))
@@ -127,7 +127,7 @@ def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
         here.setattr(planning, "MAX_DENSE_LEAVES_SLOW", 0)
         tree = fn.plan(fn.Workload(domain, [fn.table("state", "b", margin=3), fn.table("county", margin=4)]))
     other = fn.plan(fn.Workload(domain, [fn.table("county", "b", margin=6)]))
-    assert tree.mechanism == "fit-for-use-by-level"
+    assert tree.order.mechanism == "fit-for-use-by-level"
     check(*(released(p, np.ones(domain.shape, int)) for p in (tree, other)))
 
 
@@ -246,8 +246,8 @@ def test_single_noises_add_up_to_what_is_stated():
 
 def draws(plan, count):
     """Errors of many releases of empty data, per table, with the real sampler."""
-    s = plan.strategy
-    if plan.exact_epsilon is not None:
+    s = plan.table_part.strategy
+    if plan.loss.epsilon is not None:
         return rebuilt_releases(plan, [noise.discrete_laplace(s.scale, count * n).reshape(count, n) for n in s.lengths])
     samples = [noise.discrete_gaussians(np.tile(g.scales, count), np.tile(g.answers, count)) for g in s.groups]
     return rebuilt_releases(plan, [x.reshape(count, -1) for x in samples])
@@ -288,7 +288,7 @@ def test_shares_and_medians_of_several_kinds_of_noise_have_intervals():
 def invented(answer=7, domain=DOMAIN, **options):
     """A release that was never measured."""
     plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=3)]), **options)
-    return fn.Release(plan, [np.full(n, answer) for n in plan.strategy.lengths])
+    return fn.Release(plan, [np.full(n, answer) for n in plan.table_part.strategy.lengths])
 
 
 OTHERS = {
@@ -356,7 +356,7 @@ def test_a_combination_is_not_compared_with_what_it_is_made_of():
 def test_too_much_at_once_is_refused(monkeypatch):
     wide = fn.Domain(a=fn.Ordered(0, 199), b=fn.Ordered(0, 199))
     plans = [fn.plan(fn.Workload(wide, [fn.table(cumulative=name, margin=9)])) for name in ("a", "b")]
-    releases = [fn.Release(p, [np.full(n, i) for n in p.strategy.lengths]) for i, p in enumerate(plans)]
+    releases = [fn.Release(p, [np.full(n, i) for n in p.table_part.strategy.lengths]) for i, p in enumerate(plans)]
     with refused("release.too-many-tables-combined"):
         combine_same(*releases)
     monkeypatch.setattr(combining, "MAX_COMBINED_ROWS", 2)

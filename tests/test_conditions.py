@@ -612,7 +612,7 @@ def test_records_come_and_go_and_are_charged_to_one_account():
     dropping = fn.plan(workload, unit=swap, source=DataSource("register", outside_domain="drop"))
     refusing = fn.plan(workload, unit=swap, source=DataSource("register"))
     assert filtered.order.adjacency == Adjacency(swap, drops=True)
-    assert filtered.exact_rho == dropping.exact_rho > refusing.exact_rho
+    assert filtered.loss.rho == dropping.loss.rho > refusing.loss.rho
     assert {p.order.account for p in (filtered, dropping, refusing)} == {Account("register", swap)}
 
 

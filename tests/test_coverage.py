@@ -22,7 +22,7 @@ def errors(plan, count):
     """Errors of `count` releases of empty data, per table, shape (count, …): estimates are linear in the counts."""
     draws = [
         noise.discrete_gaussians(np.tile(g.scales, count), np.tile(g.answers, count)).reshape(count, -1)
-        for g in plan.strategy.groups
+        for g in plan.table_part.strategy.groups
     ]
     return rebuilt_releases(plan, draws)
 
@@ -32,17 +32,17 @@ def test_the_demo_s_margins_hold_95_percent_of_the_time():
     """1,000 releases of the demo. Detects a margin off by a few percent (coverage off by half a percent)."""
     plan = fn.plan(load_spec(data.path(data.DEMO)))
     for name, e in errors(plan, 1000).items():
-        moe = z_score(0.95) * np.sqrt(plan.table_variances(name))
+        moe = z_score(0.95) * np.sqrt(plan.group(name).table_variances(name))
         inside = np.abs(e) <= moe
         coverage = inside.mean()
         # the variance of the mean coverage over releases, measured, gives the right allowance for correlation
         allowance = -stats.norm.ppf(SIGNIFICANCE / 2) * inside.reshape(1000, -1).mean(axis=1).std() / np.sqrt(1000)
         assert abs(coverage - 0.95) <= allowance, (name, coverage, allowance)
         assert allowance < 0.02
-        variance = (e**2).mean(axis=0) / plan.table_variances(name)
+        variance = (e**2).mean(axis=0) / plan.group(name).table_variances(name)
         low, high = stats.chi2.ppf([SIGNIFICANCE / variance.size, 1 - SIGNIFICANCE / variance.size], 1000) / 1000
         assert low < variance.min() <= variance.max() < high
-        bias = e.mean(axis=0) / np.sqrt(plan.table_variances(name) / 1000)
+        bias = e.mean(axis=0) / np.sqrt(plan.group(name).table_variances(name) / 1000)
         assert np.abs(bias).max() < -stats.norm.ppf(SIGNIFICANCE / bias.size)
 
 
@@ -53,7 +53,7 @@ def test_margins_variances_and_biases_of_the_zoo(name):
     plan = fn.plan(zoo.WORKLOADS[name]())
     count = 4000
     for table, e in errors(plan, count).items():
-        stated = plan.table_variances(table)
+        stated = plan.group(table).table_variances(table)
         ratio = (e**2).mean(axis=0) / stated
         low, high = stats.chi2.ppf([SIGNIFICANCE / ratio.size, 1 - SIGNIFICANCE / ratio.size], count) / count
         assert low < ratio.min() <= ratio.max() < high
@@ -67,7 +67,7 @@ def test_margins_variances_and_biases_of_the_zoo(name):
 def test_a_number_that_stands_on_a_single_draw_keeps_its_margin(margin):
     """60,000 draws: detects the 93.5 % of a lattice only four times finer than the margin's scale."""
     plan = fn.plan(fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table(margin=margin)]))
-    (sector,) = plan.strategy.sectors
+    (sector,) = plan.table_part.strategy.sectors
     coverage = (np.abs(noise.discrete_gaussian(sector.scale, 60_000)) <= margin * float(sector.mixing[0, 0])).mean()
     assert abs(coverage - 0.95) <= -stats.norm.ppf(SIGNIFICANCE / 2) * np.sqrt(0.95 * 0.05 / 60_000) < 0.005
 
@@ -94,7 +94,7 @@ def test_the_margin_of_any_sum_holds():
     e = errors(plan, 2000)
     for f in combos:
         values = sum((e[n] * c).reshape(2000, -1).sum(axis=1) for n, c in f.items())
-        ratio = (values**2).mean() / reconstruct.covariance(plan, f, f)
+        ratio = (values**2).mean() / reconstruct.covariance(plan.table_part, f, f)
         low, high = stats.chi2.ppf([SIGNIFICANCE, 1 - SIGNIFICANCE], 2000) / 2000
         assert low < ratio < high
 

@@ -51,7 +51,7 @@ def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
     "name", ["attribute of one value", "by value", "columns out of order", "crossed", "marginals", "prefix"]
 )
 def test_what_planners_make_obeys_the_same_law(name, neighbours, rng):
-    check_design(zoo_plan(name).strategy, zoo.ADJACENCIES[neighbours], rng)
+    check_design(zoo_plan(name).table_part.strategy, zoo.ADJACENCIES[neighbours], rng)
 
 
 @pytest.mark.no_cover

@@ -244,7 +244,7 @@ def test_the_ends_of_the_curve():
 def test_plans_know_their_lattices(name):
     """1/σ² of the smallest σ, at most 2⁻²⁰: the price of the lattice is below two millionths."""
     plan = zoo_plan(name)
-    min_variance = min(Fraction(float(g.scales.min())) for g in plan.strategy.groups)
+    min_variance = min(Fraction(float(g.scales.min())) for g in plan.table_part.strategy.groups)
     assert plan.loss.precision == 1 / min_variance**2 <= privacy.MAX_PRECISION
-    assert plan.epsilon(1e-6) == pytest.approx(gaussian_epsilon(plan.mu, 1e-6), rel=4e-6)
-    assert plan.epsilon(1e-6) < curves.zcdp_epsilon(plan.exact_rho, 1e-6)
+    assert plan.epsilon(1e-6) == pytest.approx(gaussian_epsilon(plan.loss.mu, 1e-6), rel=4e-6)
+    assert plan.epsilon(1e-6) < curves.zcdp_epsilon(plan.loss.rho, 1e-6)

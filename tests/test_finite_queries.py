@@ -560,45 +560,46 @@ def plan():
 
 def test_a_plan_pays_for_tables_and_answers(plan):
     tables_only = fn.plan(workload())
-    assert plan.exact_cost == tables_only.exact_cost
-    assert len(plan.finite_epsilons) == 3
-    assert all(EPSILON * (1 - Fraction(1, 10**9)) <= e <= EPSILON for e in plan.finite_epsilons)
-    assert plan.exact_rho == tables_only.exact_rho + sum(e**2 / 2 for e in plan.finite_epsilons)
-    assert plan.exact_epsilon is None
+    assert plan.table_part.exact_cost == tables_only.table_part.exact_cost
+    assert len(plan.questions) == 3
+    assert all(EPSILON * (1 - Fraction(1, 10**9)) <= q.exact_epsilon <= EPSILON for q in plan.questions)
+    assert plan.loss.rho == tables_only.loss.rho + sum(q.exact_epsilon**2 / 2 for q in plan.questions)
+    assert plan.loss.epsilon is None
     assert plan.epsilon() > tables_only.epsilon()
-    assert plan.mu > tables_only.mu
+    assert plan.loss.mu > tables_only.loss.mu
     assert plan.gap == tables_only.gap
-    assert plan.objective_value == tables_only.objective_value
+    assert plan.table_part.objective_value == tables_only.table_part.objective_value
 
 
 def test_a_pure_plan_adds_every_epsilon():
     pure_plan, tables_only = small(privacy="pure"), fn.plan(workload(), privacy="pure")
-    assert pure_plan.exact_epsilon == tables_only.exact_epsilon + sum(pure_plan.finite_epsilons)
-    assert pure_plan.exact_rho == tables_only.exact_rho + sum(e**2 / 2 for e in pure_plan.finite_epsilons)
+    assert pure_plan.loss.epsilon == tables_only.loss.epsilon + sum(q.exact_epsilon for q in pure_plan.questions)
+    assert pure_plan.loss.rho == tables_only.loss.rho + sum(q.exact_epsilon**2 / 2 for q in pure_plan.questions)
     gaussian_mus = [
-        2 * stats.norm.ppf(1 / (1 + math.exp(-e))) for e in (tables_only.exact_epsilon, *pure_plan.finite_epsilons)
+        2 * stats.norm.ppf(1 / (1 + math.exp(-e)))
+        for e in (tables_only.loss.epsilon, *[q.exact_epsilon for q in pure_plan.questions])
     ]
-    assert pure_plan.mu == pytest.approx(min(math.hypot(*gaussian_mus), math.sqrt(math.pi * pure_plan.exact_rho)))
+    assert pure_plan.loss.mu == pytest.approx(min(math.hypot(*gaussian_mus), math.sqrt(math.pi * pure_plan.loss.rho)))
 
 
 @pytest.mark.no_cover
 def test_a_unit_of_several_records_is_charged_at_most_the_requested_cost():
     person_plan = small(unit=fn.PrivacyUnit("person", 3))
-    assert all(m.epsilon == EPSILON / 3 for m in person_plan.finite)
-    assert all(e <= EPSILON for e in person_plan.finite_epsilons)
-    assert person_plan.finite_epsilons[0] == 3 * person_plan.finite[0].log_ratio()
+    assert all(q.mechanism.epsilon == EPSILON / 3 for q in person_plan.questions)
+    assert all(q.exact_epsilon <= EPSILON for q in person_plan.questions)
+    assert person_plan.questions[0].exact_epsilon == 3 * person_plan.questions[0].mechanism.log_ratio()
 
 
 def test_a_cap_is_for_everything_and_a_budget_for_the_tables(plan):
-    assert small(cap=fn.Budget(rho=plan.exact_rho)).hash != plan.hash
+    assert small(cap=fn.Budget(rho=plan.loss.rho)).hash != plan.hash
     with refused("plan.questions-exceed-cap"):
-        small(cap=fn.Budget(rho=plan.exact_rho * Fraction(999, 1000)))
+        small(cap=fn.Budget(rho=plan.loss.rho * Fraction(999, 1000)))
     spent = small(budget=fn.Budget(rho=Fraction(1, 50)))
-    tables = spent.exact_rho - sum(e**2 / 2 for e in spent.finite_epsilons)
+    tables = spent.loss.rho - sum(q.exact_epsilon**2 / 2 for q in spent.questions)
     assert tables == pytest.approx(0.02, rel=1e-6)
     pure = small(privacy="pure", epsilon=Fraction(1, 2))
-    assert pure.exact_epsilon - sum(pure.finite_epsilons) == pytest.approx(0.5, rel=1e-6)
-    assert small(privacy="auto", epsilon=0.5).finite_summaries == plan.finite_summaries
+    assert pure.loss.epsilon - sum(q.exact_epsilon for q in pure.questions) == pytest.approx(0.5, rel=1e-6)
+    assert [q.summary for q in small(privacy="auto", epsilon=0.5).questions] == [q.summary for q in plan.questions]
 
 
 @pytest.mark.parametrize("privacy", ["zcdp", "pure"])
@@ -608,7 +609,7 @@ def test_plans_are_read_back_and_verified(privacy, tmp_path):
     path.write_text(stored.to_json(), encoding="utf-8")
     parsed = Plan.from_json(path.read_text(encoding="utf-8"))
     assert parsed.hash == stored.hash
-    assert parsed.finite_summaries == stored.finite_summaries
+    assert [q.summary for q in parsed.questions] == [q.summary for q in stored.questions]
     checked = fn.verify(path)
     assert checked.ok, checked
     assert any("mechanisms proven again: 3" in english(c.finding) for c in checked.checks)
@@ -620,7 +621,7 @@ def test_margins_of_several_answers_hold_at_once(plan):
     joint, single = release.finite_at(simultaneous=True), release.finite_at()
     assert single == dict(release.finite)
     each = 1 - (1 - 0.95) / 3
-    for mechanism, (name, a) in zip(plan.finite, joint.items(), strict=True):
+    for mechanism, (name, a) in zip((q.mechanism for q in plan.questions), joint.items(), strict=True):
         before = single[name]
         assert (a.value, a.hit_rate, a.confidence) == (before.value, before.hit_rate, each)
         if a.rank_moe is None:
@@ -636,9 +637,9 @@ def test_margins_of_several_answers_hold_at_once(plan):
 
 def test_a_plan_without_its_mechanisms_is_refused(plan):
     with refused("plan.mechanism-count"):
-        remade(plan, finite=plan.finite[:2])
+        remade(plan, finite=[q.mechanism for q in plan.questions][:2])
     with refused("plan.mechanism-of-another-question"):
-        remade(plan, finite=plan.finite[::-1])
+        remade(plan, finite=[q.mechanism for q in plan.questions][::-1])
     document = json.loads(plan.to_json())
     document["questions"] = []
     with refused("plan.mechanism-count"):
@@ -648,16 +649,16 @@ def test_a_plan_without_its_mechanisms_is_refused(plan):
 def test_a_costlier_mechanism_is_not_accepted_for_the_question(plan):
     costly = choose(replace(QUESTIONS["sum"], epsilon=Fraction(2)), DOMAIN, Adjacency()).mechanism
     with refused("plan.mechanism-of-another-question"):
-        remade(plan, finite=(costly, *plan.finite[1:]))
+        remade(plan, finite=(costly, *[q.mechanism for q in plan.questions][1:]))
 
 
 def test_labels_are_not_taken_on_trust(plan, tmp_path, rng, monkeypatch):
     """A mechanism of the right graph with other labels on it would answer for other results."""
-    mechanism = plan.finite[0]
+    mechanism = plan.questions[0].mechanism
     labels = (0, 36, *range(1, 36))
     relabelled = replace(mechanism, graph=finite.QueryGraph(labels, mechanism.graph.structure))
     with refused("plan.mechanism-of-another-question"):
-        remade(plan, finite=(relabelled, *plan.finite[1:]))
+        remade(plan, finite=(relabelled, *[q.mechanism for q in plan.questions][1:]))
 
 
 def test_integers_cannot_be_changed_after_they_are_proven():
@@ -708,7 +709,7 @@ def test_costs_of_answers_add_to_those_of_another_plan_in_each_cell(plan, tmp_pa
         fn.release(base, data, ledger=ledger)
         fn.release(composed, data, ledger=ledger)
         entry = ledger.entries()[-2]
-    min_rho = sum(e**2 / 2 for e in composed.finite_epsilons)
+    min_rho = sum(q.exact_epsilon**2 / 2 for q in composed.questions)
     assert all(Fraction(v, 2**64) >= min_rho for v in entry.detail["profile"]["values"])
 
 
@@ -797,13 +798,13 @@ def measured(plan, data, source=noise):
 
 def test_the_ledger_is_charged_for_everything_once(plan, rng):
     entry = measured(plan, people(rng)).charge
-    assert entry.rho >= plan.exact_rho
-    assert entry.rho - plan.exact_rho < Fraction(1, 2**63)
+    assert entry.rho >= plan.loss.rho
+    assert entry.rho - plan.loss.rho < Fraction(1, 2**63)
     assert [x["question"] for x in entry.detail["questions"]] == ["kids", "two", "median debt"]
-    assert [Fraction(x["epsilon"]) for x in entry.detail["questions"]] == list(plan.finite_epsilons)
+    assert [Fraction(x["epsilon"]) for x in entry.detail["questions"]] == [q.exact_epsilon for q in plan.questions]
     pure = small(privacy="pure")
     entry = measured(pure, people(rng)).charge
-    assert entry.epsilon == pure.exact_epsilon
+    assert entry.epsilon == pure.loss.epsilon
 
 
 def test_draws_depend_only_on_the_true_answer(plan, rng):
@@ -812,8 +813,10 @@ def test_draws_depend_only_on_the_true_answer(plan, rng):
     assert [int(x.item()) for (x,) in measured(plan, data, replay).answers[1:]] == [0, 0, 0]
     records = list(data.itertuples(index=False, name=None))
     by_value = [sum(d == v for _, _, d in records) for v in range(-2, 2)]
-    truth = [naive("sum", records), naive("independent", records), plan.finite[2].index_of(by_value)]
-    assert replay.laws == [("categorical", m.row(t)) for m, t in zip(plan.finite, truth, strict=True)]
+    truth = [naive("sum", records), naive("independent", records), plan.questions[2].mechanism.index_of(by_value)]
+    assert replay.laws == [
+        ("categorical", m.row(t)) for m, t in zip((q.mechanism for q in plan.questions), truth, strict=True)
+    ]
 
 
 def test_nothing_is_charged_where_the_people_are_not_as_declared(plan, tmp_path, rng):
@@ -826,7 +829,7 @@ def test_nothing_is_charged_where_the_people_are_not_as_declared(plan, tmp_path,
 
 def test_a_cap_of_the_ledger_holds_for_answers_too(plan, tmp_path, rng):
     with Ledger(tmp_path / "l.sqlite") as ledger:
-        ledger.set_cap(Account("default", plan.publication.unit), plan.exact_rho * Fraction(9, 10))
+        ledger.set_cap(Account("default", plan.publication.unit), plan.loss.rho * Fraction(9, 10))
         with pytest.raises(BudgetExceeded):
             fn.release(plan, people(rng), ledger=ledger)
 
@@ -1008,8 +1011,8 @@ def test_a_release_says_answers_and_their_errors(released, plan):
     kids, two = release.finite["kids"], release.finite["two"]
     assert kids.value in range(37)
     assert len(two.value) == 2
-    assert kids.moe == accuracy(plan.finite[0]).margin(0.95)
-    assert kids.hit_rate == plan.finite_summaries[0].hit_rate
+    assert kids.moe == accuracy(plan.questions[0].mechanism).margin(0.95)
+    assert kids.hit_rate == plan.questions[0].summary.hit_rate
     lines = (folder / "finite.csv").read_text().splitlines()
     assert lines[0] == "question,part,value,moe,hit_rate,rank_moe"
     assert lines[1] == f"kids,1,{kids.value},{kids.moe:g},{kids.hit_rate:.6f},"
@@ -1017,7 +1020,7 @@ def test_a_release_says_answers_and_their_errors(released, plan):
     assert len(lines) == 5
     document = json.loads((folder / "release.json").read_text())
     assert [x["name"] for x in document["questions"]] == ["kids", "two", "median debt"]
-    assert document["charge"]["rho"] == str(plan.exact_rho)
+    assert document["charge"]["rho"] == str(plan.loss.rho)
 
 
 def test_a_release_is_read_back(released):
@@ -1032,7 +1035,7 @@ def test_a_release_is_read_back(released):
 def test_what_an_answer_tells_a_reader_follows_bayes(released, plan):
     release, _ = released
     posterior = release.posterior("kids")
-    column = plan.finite[0].probabilities()[:, release.outputs[0]]
+    column = plan.questions[0].mechanism.probabilities()[:, release.outputs[0]]
     np.testing.assert_allclose(posterior["probability"], column / column.sum(), rtol=1e-12)
     assert posterior["result"].tolist() == list(range(37))
     sure = np.zeros(37)
@@ -1064,7 +1067,7 @@ def test_altered_answers_are_found(released):
 
 
 def test_an_output_that_does_not_exist_is_refused(plan):
-    blank = [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths]
+    blank = [np.zeros(n, dtype=np.int64) for n in plan.table_part.strategy.lengths]
     for outputs in ((), (0, 0), (0, 0, 10**6), (-1, 0, 0)):
         with refused("release.foreign-outputs"):
             fn.Release(plan, blank, outputs=outputs)

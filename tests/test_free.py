@@ -294,8 +294,8 @@ def test_no_independent_noise_is_more_accurate_by_a_conic_solver(seed):
     constraints += [cp.matrix_frac(row, precision) <= k * x for row, x in zip(w @ basis.T, c, strict=True)]
     optimum = cp.Problem(cp.Minimize(k), constraints).solve(solver="CLARABEL")
     assert plan.gap <= GAP
-    assert plan.relaxation == pytest.approx(optimum, rel=3e-6)
-    assert plan.bound * (1 - EXACT) <= plan.objective_value
+    assert plan.table_part.relaxation == pytest.approx(optimum, rel=3e-6)
+    assert plan.bound * (1 - EXACT) <= plan.table_part.objective_value
 
 
 def test_twice_the_accuracy_of_the_base_leaves_twice_as_much():
@@ -304,7 +304,7 @@ def test_twice_the_accuracy_of_the_base_leaves_twice_as_much():
         fn.plan_free(
             fn.matrix_workload(queries, variances=scale),
             fn.plan(fn.matrix_workload(w, variances=c / factor), refine=True),
-        ).relaxation
+        ).table_part.relaxation
         for scale, factor in ((1, 1), (1, 2), (8, 1))
     ]
     assert relaxed[0] == pytest.approx(2 * relaxed[1], rel=1e-5) == pytest.approx(8 * relaxed[2], rel=1e-5)
@@ -314,9 +314,11 @@ def test_a_pattern_is_as_free_as_its_tables():
     case = "a pattern"
     plan, workload = free_plan(case), free_request(case)
     other = fn.plan_free(fn.Workload(workload.domain, list(workload.tables)), bases(case), gap=GAP)
-    assert plan.relaxation == pytest.approx(other.relaxation, rel=2 * GAP)
+    assert plan.table_part.relaxation == pytest.approx(other.table_part.relaxation, rel=2 * GAP)
     assert plan.rho == pytest.approx(other.rho, rel=2 * GAP)
-    assert [t.name for t in plan.tables] == [t.name for t in other.tables] == workload.tables.names
+    assert (
+        [t.name for t in plan.table_part.tables] == [t.name for t in other.table_part.tables] == workload.tables.names
+    )
     assert [t.tables for t in plan.summaries] == [2, 1, 1]
 
 
@@ -330,7 +332,7 @@ def test_the_order_of_attributes_and_new_attributes_do_not_matter():
     )
     for other in (turned, wider):
         permuted = fn.plan_free(other, bases(case))
-        assert permuted.relaxation == pytest.approx(plan.relaxation, rel=2 * GAP)
+        assert permuted.table_part.relaxation == pytest.approx(plan.table_part.relaxation, rel=2 * GAP)
         total = joint([*map(profile_of, bases(case)), profile_of(permuted)])
         assert total == joint(map(profile_of, bases(case)))
 
@@ -546,7 +548,7 @@ def test_charges_without_profiles_are_refused():
 
 def test_charges_whose_cells_are_not_kept_leave_nothing():
     """For a plan with too many cells the ledger stores the cost of the costliest for all."""
-    flat = ChargedPlan(steps().hash, Profile.from_rho([], [steps().exact_rho]))
+    flat = ChargedPlan(steps().hash, Profile.from_rho([], [steps().loss.rho]))
     with refused("plan.nothing-free"):
         fn.plan_free(later(), [flat])
 
@@ -568,7 +570,7 @@ def test_values_reported_as_free_are_free(unit):
         return homes(fn.table(groups={"age": {str(v): v for v in values}}, variance=targets))
 
     free = fn.plan_free(free_table(offer.values, offer.std_errors), plan)
-    assert free.relaxation == pytest.approx(1, rel=1e-4)
+    assert free.table_part.relaxation == pytest.approx(1, rel=1e-4)
     with refused("plan.cells-without-free-budget"):
         fn.plan_free(free_table([0, 2], [1, 1]), plan)
 

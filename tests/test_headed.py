@@ -287,13 +287,13 @@ def test_a_plan_and_its_report_say_the_summary_under_its_headings():
     page = fragments.environment("en").get_template("report.html")
     (columns,) = (x for x in map(under, html_tables(page.render(**content(release)))) if "question" in x)
     expected = {
-        "question": [s.name for s in plan.finite_summaries],
-        "answer": [language.kind(ValueKind.TEXT, release.finite[s.name].value) for s in plan.finite_summaries],
-        "margin ±": [language.kind(ValueKind.RESULT, s.moe) for s in plan.finite_summaries],
-        "margin in ranks ±": [language.kind(ValueKind.PEOPLE, s.rank_moe) for s in plan.finite_summaries],
-        "confidence": [language.kind(ValueKind.LEVEL, s.confidence) for s in plan.finite_summaries],
-        "exactly right": [language.kind(ValueKind.PROBABILITY, s.hit_rate) for s in plan.finite_summaries],
-        "ε": [language.kind(ValueKind.NUMBER, s.epsilon) for s in plan.finite_summaries],
+        "question": [q.summary.name for q in plan.questions],
+        "answer": [language.kind(ValueKind.TEXT, release.finite[q.summary.name].value) for q in plan.questions],
+        "margin ±": [language.kind(ValueKind.RESULT, q.summary.moe) for q in plan.questions],
+        "margin in ranks ±": [language.kind(ValueKind.PEOPLE, q.summary.rank_moe) for q in plan.questions],
+        "confidence": [language.kind(ValueKind.LEVEL, q.summary.confidence) for q in plan.questions],
+        "exactly right": [language.kind(ValueKind.PROBABILITY, q.summary.hit_rate) for q in plan.questions],
+        "ε": [language.kind(ValueKind.NUMBER, q.summary.epsilon) for q in plan.questions],
     }
     assert columns == expected
 

@@ -369,7 +369,7 @@ def test_a_tree_by_numbers_is_planned_counted_and_released_as_its_rows_are(table
     declarations = [x["spec"]["domain"].pop("geo") for x in documents]
     assert [set(x) - {"type", "levels", "column"} for x in declarations] == [{"children"}, {"places"}]
     assert documents[0] == documents[1]
-    assert (one.exact_cost, one.bound, one.gap) == (other.exact_cost, other.bound, other.gap)
+    assert (one.table_part.exact_cost, one.bound, one.gap) == (other.table_part.exact_cost, other.bound, other.gap)
     parsed = fn.Plan.from_json(one.to_json())
     assert (parsed.hash, parsed.publication) == (one.hash, one.publication)
 
@@ -631,7 +631,7 @@ def test_a_record_that_moves_costs_what_it_moves_of_all_that_is_measured():
     distances = (
         each[:, :, None] - each[:, None, :]
     )  # the total, which no record moves, is large: a Gram matrix would lose digits
-    assert float(plan.exact_cost) == pytest.approx((distances**2).sum(axis=0).max(), rel=EXACT)
+    assert float(plan.table_part.exact_cost) == pytest.approx((distances**2).sum(axis=0).max(), rel=EXACT)
     assert plan.gap <= 1e-4
 
 
@@ -660,8 +660,8 @@ def check_by_level(plan, rng):
     rows, scales = strategy_matrix(plan)
     rows = rows @ cell_order(plan).astype(object)  # of the cells of the domain
     each = sum((rows[scales == s] ** 2).sum(axis=0) / Fraction(s) ** 2 for s in set(scales.tolist()))
-    cost = plan.exact_cost / plan.publication.unit.cost_factor()
-    if plan.mechanism == "fit-for-use-by-level":
+    cost = plan.table_part.exact_cost / plan.publication.unit.cost_factor()
+    if plan.order.mechanism == "fit-for-use-by-level":
         assert set(each.tolist()) == {cost}  # every record has the same cost
     else:  # scales are rounded up where they are many
         assert max(each.tolist()) <= cost <= max(each.tolist()) * (1 + Fraction(1, 2**80))
@@ -674,9 +674,9 @@ def check_by_level(plan, rng):
     flat = np.concatenate([tables[t.name].ravel() for t in workload.tables])
     best = numbers_by_least_squares(plan) @ (np.concatenate(noisy) / scales).astype(float)
     np.testing.assert_allclose(flat, best, atol=LOOSE * max(1, np.abs(best).max()))
-    stated = np.concatenate([plan.table_variances(t.name).ravel() for t in workload.tables])
+    stated = np.concatenate([plan.table_part.table_variances(t.name).ravel() for t in workload.tables])
     assert (stated <= workload_variances(workload) * part.relaxation * (1 + EXACT)).all()
-    margins = np.concatenate([plan.table_margins(t.name, 0.9).ravel() for t in workload.tables])
+    margins = np.concatenate([plan.table_part.table_margins(t.name, 0.9).ravel() for t in workload.tables])
     np.testing.assert_allclose(margins, z_score(0.9) * np.sqrt(stated), rtol=EXACT)
 
     # the bound is below the dense one at the same weights, and close to it: hence one for all mechanisms
@@ -745,12 +745,12 @@ def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
     """The less costly one of one scale a level and scales by class, never more than noise on every number."""
     assume(uneven_levels(workload))
     plan = fn.plan(workload)
-    assert plan.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
+    assert plan.order.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
     assert plan.rho <= plan.table_part.separate_rho * (1 + 1e-8)
     check_by_level(plan, np.random.default_rng(seed))
     best = fn.plan(fn.matrix_workload(workload_matrix(workload), variances=workload_variances(workload)), gap=GAP)
-    assert plan.bound <= best.cost_squared * (1 + LOOSE)  # of all mechanisms
-    assert plan.exact_cost >= best.bound * (1 - LOOSE)
+    assert plan.bound <= float(best.table_part.exact_cost) * (1 + LOOSE)  # of all mechanisms
+    assert plan.table_part.exact_cost >= best.bound * (1 - LOOSE)
 
 
 def proven_densely(plan):
@@ -760,7 +760,7 @@ def proven_densely(plan):
     differ in some attributes, and in all of these.
     """
     workload, evidence = plan.publication.workload, plan.table_part.evidence
-    domain, level_problem = workload.domain, plan.estimation.problem
+    domain, level_problem = workload.domain, plan.table_part.estimation.problem
     levels = [a for a in uneven_levels(workload) if domain.sizes[a] > 1]
     lies = domain["geo"].tree.above(domain.depth(levels[-1])) if levels else np.zeros(domain["geo"].size, dtype=int)
     place_weights = (evidence.cells / evidence.cells.sum() / level_problem.tree.counts[-1])[
@@ -806,18 +806,18 @@ def test_replaced_records_of_uneven_trees_against_dense_algebra(by_class, worklo
     assume(uneven_levels(workload))
     assume(np.ptp(workload_matrix(workload), axis=1).any())  # no replacement changes the total alone
     plan = fn.plan(workload, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
-    assert plan.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
+    assert plan.order.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
     check_mechanism(plan, np.random.default_rng(seed))
     rows, scales = strategy_matrix(plan)
     rows = rows @ cell_order(plan).astype(object)
     information = (rows / scales[:, None]).astype(float)
-    assert pair_costs(information.T @ information).max() <= float(plan.exact_cost) * (1 + LOOSE)
+    assert pair_costs(information.T @ information).max() <= float(plan.table_part.exact_cost) * (1 + LOOSE)
     assert plan.bound <= proven_densely(plan) * (1 + LOOSE)
-    assert plan.bound <= plan.cost_squared
+    assert plan.bound <= float(plan.table_part.exact_cost)
     best = fn.matrix_workload(workload_matrix(workload), variances=workload_variances(workload))
     best = fn.plan(best, unit=plan.publication.unit, gap=1e-3)
-    assert plan.bound <= best.cost_squared * (1 + LOOSE)
-    assert plan.exact_cost >= best.bound * (1 - LOOSE)
+    assert plan.bound <= float(best.table_part.exact_cost) * (1 + LOOSE)
+    assert plan.table_part.exact_cost >= best.bound * (1 - LOOSE)
 
 
 def test_levels_of_little_information_need_no_noise_that_cannot_be_drawn(by_class, rng):
@@ -827,7 +827,7 @@ def test_levels_of_little_information_need_no_noise_that_cannot_be_drawn(by_clas
     tables += [fn.table(a, variance=fn.ByAttribute(a, [1] * n)) for a, n in (("county", 3), ("state", 2))]
     tables += [fn.table("b", "tract", variance=fn.ByAttribute("tract", [1, 1, 1, 400, 1]))]
     plan = fn.plan(fn.Workload(domain, tables))
-    assert plan.mechanism == "fit-for-use-by-place"
+    assert plan.order.mechanism == "fit-for-use-by-place"
     assert plan.gap < 1e-2
     check_by_level(plan, rng)
 
@@ -840,7 +840,7 @@ def test_weights_of_places_known_from_others_stay_above_rounding(by_class, rng):
     tables += [fn.table("b", "tract", variance=fn.ByAttribute("tract", [1] * 7 + [400] * 2))]
     tables += [fn.table("tract", variance=fn.ByAttribute("tract", [1] * 8 + [30]))]
     plan = fn.plan(fn.Workload(domain, tables))
-    assert plan.mechanism == "fit-for-use-by-place"
+    assert plan.order.mechanism == "fit-for-use-by-place"
     assert plan.rho < plan.table_part.separate_rho
     check_by_level(plan, rng)
 
@@ -857,14 +857,17 @@ def test_levels_of_uneven_trees_with_further_options(by_level, options, rng):
     tables = [fn.table(*a, margin=9), fn.table("county", "b", margin=4), fn.table("tract", margin=3)]
     tables += [fn.all_tables(1, a, "state", margin=7)]
     plan = fn.plan(fn.Workload(domain, tables), **options)
-    assert plan.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
+    assert plan.order.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
     check_by_level(plan, rng)
     if "unit" not in options:
         assert plan.rho == pytest.approx(float(plan.publication.budget.gaussian_rho), rel=1e-6)
     else:
         base = fn.plan(fn.Workload(domain, tables))
-        assert (plan.exact_cost, plan.bound) == (9 * base.exact_cost, pytest.approx(9 * base.bound))
-    assert sum(t.price for t in plan.tables) == pytest.approx(1)
+        assert (plan.table_part.exact_cost, plan.bound) == (
+            9 * base.table_part.exact_cost,
+            pytest.approx(9 * base.bound),
+        )
+    assert sum(t.price for t in plan.table_part.tables) == pytest.approx(1)
 
 
 @pytest.mark.no_cover
@@ -899,15 +902,15 @@ def test_targets_that_vary_by_place():
     size = dict(zip([row[1] for row in geo.places], COUNTED[geo.tree.above(0)].tolist(), strict=True))
     targets = {code: 10.0 if n < 10 else 25.0 if n < 60 else 40.0 for code, n in size.items()}
     plan = fn.plan(by_place(fn.ByAttribute("county", targets)))
-    assert plan.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
-    assert [len(x) for x in plan.estimation.problem.tree.counts] == [1, 8, 8]  # two states are equal
-    margins = plan.table_margins("county", 0.95)
+    assert plan.order.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
+    assert [len(x) for x in plan.table_part.estimation.problem.tree.counts] == [1, 8, 8]  # two states are equal
+    margins = plan.group("county").table_margins("county", 0.95)
     assert (margins <= np.array(list(targets.values())) * (1 + EXACT)).all()
     loose, tight = (fn.plan(by_place(m)) for m in (25.0, 10.0))
     assert loose.rho < plan.rho <= tight.rho * (1 + GAP)
     assert loose.bound <= plan.bound <= tight.bound * (1 + 1e-3)
     assert plan.bound < tight.bound * 0.999  # what is proven is of the targets as they are
-    (county,) = (t for t in plan.tables if t.name == "county")
+    (county,) = (t for t in plan.table_part.tables if t.name == "county")
     assert (english(county.target), county.target_moe) == ("±10 to 40", pytest.approx(10))
     assert county.achieved_moe <= 10
     assert plan.groups[0].separate_rho == pytest.approx(tight.groups[0].separate_rho)
@@ -984,8 +987,10 @@ def test_counties_of_51_uneven_states(tmp_path):
     plan = geography(COUNTIES, None)
     assert 0.00753 <= plan.bound / 2 <= 0.0075418 <= plan.rho <= 0.00758
     assert plan.gap <= 5e-3
-    assert plan.relaxation <= 1
-    assert plan.noisy_answers == 22 * (1 + len(COUNTIES) + sum(COUNTIES))  # of age and sex 1, 10, 1 and 10 rows
+    assert plan.table_part.relaxation <= 1
+    assert plan.table_part.noisy_answers == 22 * (
+        1 + len(COUNTIES) + sum(COUNTIES)
+    )  # of age and sex 1, 10, 1 and 10 rows
     assert fn.Plan.from_json(plan.to_json()).bound == plan.bound
 
     places = plan.publication.domain["geo"]
@@ -1066,7 +1071,7 @@ def united_states(*, groups=False):
 @pytest.mark.slow
 def test_tracts_in_the_numbers_of_the_united_states():
     plan, places = united_states()
-    level_problem = plan.estimation.problem
+    level_problem = plan.table_part.estimation.problem
     assert (places, sum(map(len, level_problem.tree.counts)), len(level_problem.sectors)) == (84_016, 3_276, 5)
     assert plan.bound / 2 >= 0.0044982
     assert plan.gap <= 5e-3
@@ -1075,7 +1080,7 @@ def test_tracts_in_the_numbers_of_the_united_states():
 @pytest.mark.slow
 def test_block_groups_in_the_numbers_of_the_united_states():
     plan, places = united_states(groups=True)
-    level_problem = plan.estimation.problem
+    level_problem = plan.table_part.estimation.problem
     assert (places, sum(map(len, level_problem.tree.counts)), len(level_problem.sectors)) == (251_976, 28_756, 5)
     assert plan.bound / 2 >= 0.00488
     assert plan.gap <= 1e-2
@@ -1091,7 +1096,7 @@ def test_levels_with_very_different_targets(variances):
         fn.table("county", "b", variance=county),
     ]
     plan = fn.plan(fn.Workload(domain, tables))
-    assert (plan.mechanism, plan.relaxation <= 1) == ("fit-for-use-by-level", True)
+    assert (plan.order.mechanism, plan.table_part.relaxation <= 1) == ("fit-for-use-by-level", True)
     assert plan.gap <= 1e-3  # one level decides
 
 
@@ -1194,12 +1199,12 @@ def test_levels_of_many_places_are_compared_and_changed_in_what_if():
 @pytest.mark.no_cover
 def test_what_is_not_planned_by_level():
     few, many = geography([3, 40], 1e-2), {"geo": uneven([[50, 1], [99]], LEVELS)}
-    assert few.mechanism == "fit-for-use"
+    assert few.order.mechanism == "fit-for-use"
     tables = [fn.table("state", margin=20), fn.table("county", margin=20), fn.table("tract", margin=9)]
     workload = fn.Workload(fn.Domain(many), tables)
     with refused("plan.gaussian-plan-exceeds-cap"):
         fn.plan(workload, cap=fn.Budget(rho=1e-5))
-    assert fn.plan(workload).mechanism == "fit-for-use-by-level"
+    assert fn.plan(workload).order.mechanism == "fit-for-use-by-level"
     wide = fn.Workload(fn.Domain(geo=uneven([[900, 1], [400]], LEVELS)), tables)
     with refused("plan.gap-not-reached"):
         fn.plan(wide, gap=1e-6)
@@ -1228,7 +1233,7 @@ def test_plans_by_level_that_are_none(by_level):
     regular = fn.Domain(geo=zoo.places(2, 3, levels=LEVELS[:2]))
     other = json.loads(fn.plan(fn.Workload(regular, [fn.table("county", variance=3)])).to_json())
     with refused("plan.levels-without-tree"):
-        fn.Plan.from_json(json.dumps(with_part(other, mechanism=plan.mechanism)))
+        fn.Plan.from_json(json.dumps(with_part(other, mechanism=plan.order.mechanism)))
     for name, weights in (("cells", [1.0]), ("numbers", [-1.0, *document["tables"][0]["weights"]["numbers"][1:]])):
         odd = with_part(document, weights=document["tables"][0]["weights"] | {name: weights})
         with refused("plan.tree-weights-unusable"):
@@ -1252,13 +1257,15 @@ def test_replaced_records_of_many_places():
     tables = [fn.table("age", "sex", margin=60), fn.table("state", "age", "sex", margin=50)]
     tables += [fn.table("county", "sex", margin=30), fn.table("tract", margin=20)]
     plan = fn.plan(fn.Workload(domain, tables), unit=SWAP)
-    assert plan.mechanism == "fit-for-use-by-level"
+    assert plan.order.mechanism == "fit-for-use-by-level"
     assert plan.gap < 0.1
     added = fn.plan(fn.Workload(domain, tables))
-    assert 1.8 * added.bound < plan.bound <= plan.cost_squared < 2.2 * added.cost_squared
+    assert (
+        1.8 * added.bound < plan.bound <= float(plan.table_part.exact_cost) < 2.2 * float(added.table_part.exact_cost)
+    )
     assert fn.plan(fn.Workload(domain, tables), unit=replace(SWAP, max_records=3)).rho == pytest.approx(9 * plan.rho)
     few = fn.plan(fn.Workload(fn.Domain(geo=uneven([[3, 1], [2]]), sex=TWO), tables[2:]), unit=SWAP)
-    assert few.mechanism == "fit-for-use"
+    assert few.order.mechanism == "fit-for-use"
     assert few.gap < GAP
 
 
@@ -1271,10 +1278,10 @@ def test_replaced_records_of_places_with_targets_of_their_own(by_level):
         fn.table("county", "sex", margin=targets),
     ]
     plan = fn.plan(fn.Workload(fn.Domain(geo=geo, sex=TWO), tables), unit=SWAP)
-    assert plan.mechanism == "fit-for-use-by-place"
+    assert plan.order.mechanism == "fit-for-use-by-place"
     assert plan.gap < 0.1
     parsed = fn.Plan.from_json(plan.to_json())
-    assert (parsed.bound, parsed.exact_cost) == (plan.bound, plan.exact_cost)
+    assert (parsed.bound, parsed.table_part.exact_cost) == (plan.bound, plan.table_part.exact_cost)
 
 
 def test_kinds_of_replaced_records_that_prove_nothing(by_level):
@@ -1323,9 +1330,9 @@ def test_where_one_weight_a_level_is_costly_places_are_planned_jointly():
     assert by_level_plan.gap > 0.05
     for gap in (None, 1e-2):
         plan = fn.plan(workload, gap=gap)
-        assert plan.mechanism == "fit-for-use"
+        assert plan.order.mechanism == "fit-for-use"
         assert plan.rho < by_level_plan.rho / 1.05
-    assert fn.plan(workload, gap=0.2).mechanism == "fit-for-use-by-level"
+    assert fn.plan(workload, gap=0.2).order.mechanism == "fit-for-use-by-level"
 
 
 def test_too_many_different_places_are_refused(by_class, monkeypatch):
@@ -1518,7 +1525,7 @@ def test_plans_say_what_each_level_promises_and_costs():
     prices = [t.price for t in plan.summaries]
     assert [x["price"] for x in levels] == [prices[0], prices[1] + prices[2], prices[3]]
     assert sum(x["price"] for x in levels) == pytest.approx(1)
-    margins = [plan.table_margins(t.name) for t in plan.summaries]
+    margins = [plan.table_part.table_margins(t.name) for t in plan.summaries]
     assert [x["least_moe"] for x in levels] == pytest.approx([margins[0].min(), margins[2].max(), margins[3].min()])
     assert [x["most_moe"] for x in levels] == pytest.approx([margins[0].max(), margins[1].max(), margins[3].max()])
     text = "\n".join(lines(plan_report(plan)))

@@ -184,14 +184,14 @@ def test_bias_is_that_of_a_cut_normal_number():
     """One number, truly 0, of noise σ: cut at 0 it is σ/√(2π) too large on average, and σ/√2 off."""
     domain = fn.Domain(a=fn.Categorical(["x", "y"]))
     plan = fn.plan(fn.Workload(domain, [fn.table("a", std_error=20)]))
-    release = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths])
+    release = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.table_part.strategy.lengths])
     frame = fn.make_integer_tables(release, simulations=400)["a"]
     error = 20 / math.sqrt(400)
     assert (np.abs(frame["simulated_bias"] - 20 / math.sqrt(2 * math.pi)) < 5 * error).all()
     assert (np.abs(frame["simulated_rmse"] - 20 / math.sqrt(2)) < 5 * error).all()
     pure = planned_quickly(fn.Workload(domain, [fn.table("a", std_error=20)]))
     frame = fn.make_integer_tables(
-        fn.Release(pure, [np.zeros(n, np.int64) for n in pure.strategy.lengths]), simulations=400
+        fn.Release(pure, [np.zeros(n, np.int64) for n in pure.table_part.strategy.lengths]), simulations=400
     )["a"]
     assert (np.abs(frame["simulated_rmse"] - 20 / math.sqrt(2)) < 8 * error).all()
 
@@ -274,7 +274,7 @@ def test_what_is_no_count_is_refused():
     domain = fn.Domain(a=fn.Categorical(["x", "y"]), income=fn.Amount(0, 10, step=1))
     workload = fn.Workload(domain, [fn.table("a", margin=5), fn.table("a", sum="income", margin=50)])
     plan = fn.plan(workload)
-    release = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths])
+    release = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.table_part.strategy.lengths])
     with refused("release.integer-table-of-sums"):
         fn.make_integer_tables(release)
     assert list(fn.make_integer_tables(release, ["a"], simulations=0)) == ["a"]
@@ -411,8 +411,8 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
             fn.table(groups={"a0": {"low": (1, 2), "high": (3, 4)}}, margin=5),
         ]
     plan = fn.plan(fn.Workload(fn.Domain(names), tables_shown))
-    silent = tuple(np.zeros(n, dtype=np.int64) for n in plan.estimation.lengths)
-    release = fn.Release(plan, list(plan.strategy.draw(silent, making._SimulatedNoise(3))))
+    silent = tuple(np.zeros(n, dtype=np.int64) for n in plan.table_part.estimation.lengths)
+    release = fn.Release(plan, list(plan.table_part.strategy.draw(silent, making._SimulatedNoise(3))))
     (space,) = making._spaces(release, list(release))
     target = space.flat(
         space.tables_at(nearest(space.apply_normal_matrix, space.atoms(space.estimates), 1e-10, 20_000).values)

@@ -306,7 +306,7 @@ def test_the_full_rank_is_the_smallest_total_error(name):
     )
     design = ky_fan_design(a, len(a))
     assert plan.bound * len(a) <= design.value * (1 + EXACT)
-    assert design.bound <= plan.objective_value * len(a) * (1 + EXACT)
+    assert design.bound <= plan.table_part.objective_value * len(a) * (1 + EXACT)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])

@@ -97,8 +97,8 @@ def test_closed_forms(name):
     assert len(result.levels) == levels
     check_levels(result)
     plan = fn.plan(fn.matrix_workload(w, variances=c), refine=True)
-    np.testing.assert_allclose(plan.profile, profile, rtol=1e-5, atol=1e-9)
-    assert plan.status[-1] == result.status
+    np.testing.assert_allclose(plan.table_part.profile, profile, rtol=1e-5, atol=1e-9)
+    assert plan.table_part.status[-1] == result.status
 
 
 def test_a_block_keeps_its_separate_optimum():
@@ -315,7 +315,9 @@ def test_sectors_are_refined_as_the_matrix_of_all_cells(name):
     form, _, result = refined(workload)
     check_levels(result)
     d = form.decomposition
-    merged = cell_order(SimpleNamespace(decomposition=d, publication=SimpleNamespace(workload=workload)))
+    merged = cell_order(
+        SimpleNamespace(table_part=SimpleNamespace(decomposition=d), publication=SimpleNamespace(workload=workload))
+    )
     dense = refine_matrix(workload_matrix(workload), workload_variances(workload))
     assert dense.complete
     index = np.argmax(merged, axis=0) % d.cells  # of every cell among the structured ones
@@ -363,10 +365,12 @@ def test_refined_plan_laws(name):
     unrefined, plan = zoo_plan(name), fn.plan(zoo.WORKLOADS[name](), gap=GAP, refine=True)
     check_plan(plan)
     assert {"refined_level", "refined_levels"} & {*status_of(plan)}
-    assert plan.objective_value == pytest.approx(unrefined.objective_value, rel=2 * GAP)
-    assert lexicographic_order(plan.profile, unrefined.profile, 1e-3) <= 0
-    assert (plan.slack >= 0).all()
-    assert plan.slack == pytest.approx(max(plan.profile) - plan.profile, abs=1e-9 * max(plan.profile))
+    assert plan.table_part.objective_value == pytest.approx(unrefined.table_part.objective_value, rel=2 * GAP)
+    assert lexicographic_order(plan.table_part.profile, unrefined.table_part.profile, 1e-3) <= 0
+    assert (plan.table_part.slack >= 0).all()
+    assert plan.table_part.slack == pytest.approx(
+        max(plan.table_part.profile) - plan.table_part.profile, abs=1e-9 * max(plan.table_part.profile)
+    )
     assert Plan.from_json(plan.to_json()).hash == plan.hash
 
 
@@ -378,11 +382,11 @@ def test_refined_mechanism_laws(name, rng):
 def test_a_budget_and_a_unit_scale_the_refined_profile():
     workload = zoo.WORKLOADS["columns out of order"]
     plan = fn.plan(workload(), refine=True)
-    bought = fn.plan(workload(), refine=True, budget=fn.Budget(rho=plan.exact_rho / 3))
-    assert bought.relaxation == pytest.approx(3, rel=1e-5)
-    np.testing.assert_allclose(3 * bought.profile, plan.profile, rtol=1e-5)
+    bought = fn.plan(workload(), refine=True, budget=fn.Budget(rho=plan.loss.rho / 3))
+    assert bought.table_part.relaxation == pytest.approx(3, rel=1e-5)
+    np.testing.assert_allclose(3 * bought.table_part.profile, plan.table_part.profile, rtol=1e-5)
     several = fn.plan(workload(), refine=True, unit=fn.PrivacyUnit("person", 3))
-    np.testing.assert_allclose(several.profile, plan.profile, rtol=1e-5)
+    np.testing.assert_allclose(several.table_part.profile, plan.table_part.profile, rtol=1e-5)
 
 
 REFUSED = {
@@ -410,8 +414,9 @@ def test_under_cell_budgets_the_price_does_not_depend_on_the_start(name):
     warm = fn.plan(workload, cell_budgets=CellBudgets((attribute,), shares), start=equal)
     for plan in (cold, warm):
         assert {"refined_level", "refined_levels"} & {*status_of(plan)}
-        assert plan.exact_weighted_cost == max(
-            x / Fraction(float(r)) for x, r in zip(plan.strategy.profile(), plan.terms.relative, strict=True)
+        assert plan.table_part.exact_weighted_cost == max(
+            x / Fraction(float(r))
+            for x, r in zip(plan.table_part.strategy.profile(), plan.table_part.terms.relative, strict=True)
         )
     assert warm.rho == pytest.approx(cold.rho, rel=GAP)
 
@@ -423,7 +428,7 @@ def check_stopped(workload, why):
     """For any reason to stop: the targets are met at the least cost, and the plan states where the order ends."""
     plan = fn.plan(workload, gap=GAP, refine=True)
     assert status_of(plan)[-1] == why
-    assert plan.relaxation <= 1
+    assert plan.table_part.relaxation <= 1
     return plan
 
 

@@ -271,8 +271,8 @@ def test_margins_take_the_tails_of_laplace_noise_into_account(margin, confidence
     variance = math.sqrt(2) * stats.norm.isf((1 - confidence) / 2)  # and no variance is above its target either
     needed = max(-math.log1p(-confidence), variance) / margin
     assert needed * (1 - 1e-6) <= plan.epsilon() <= needed * (1 + 1e-4)
-    assert plan.table_margins("total") <= margin
-    assert plan.variances <= (margin / (variance / math.sqrt(2))) ** 2 * (1 + EXACT)
+    assert plan.group("total").table_margins("total") <= margin
+    assert plan.table_part.variances <= (margin / (variance / math.sqrt(2))) ** 2 * (1 + EXACT)
 
 
 @pytest.mark.parametrize("neighbours", list(fn.Neighbours))
@@ -298,12 +298,12 @@ def test_a_search_that_is_left_early_has_what_was_found_and_its_proof(attributes
     assert status_of(early) == ["family_cells", "search_time", "bound_gap"]
     assert "search_time" not in status_of(full)
     assert early.table_part.bound == full.table_part.bound
-    assert early.variances.max() <= 1
+    assert early.table_part.variances.max() <= 1
     assert early.epsilon() > full.epsilon()
     limits_reached = iter([False] * 3)
     monkeypatch.setattr(matrix.p_identity.TimeLimit, "is_over", property(lambda _: next(limits_reached, True)))
     partial_plan = fn.plan(workload, privacy="pure", seconds=9)
-    assert "the search ended after 9 s" in english(*partial_plan.status)
+    assert "the search ended after 9 s" in english(*partial_plan.table_part.status)
     assert full.epsilon() * (1 - EXACT) <= partial_plan.epsilon() <= early.epsilon() * (1 + EXACT)
 
 
@@ -418,10 +418,10 @@ def pure_wins(workload, goal):
     comparison = fn.compare(spent(workload, goal))
     kinds = [a.privacy for a in comparison.alternatives]
     assert kinds[0] is comparison.plan.publication.privacy is fn.Privacy.PURE
-    assert comparison.plan.ratio < THRESHOLD
+    assert comparison.plan.table_part.ratio < THRESHOLD
     gaussian = next(a for a in comparison.alternatives if a.privacy is fn.Privacy.ZCDP)
     # what the ratios say: pure noise at ε = 1 is this much better than continuous Gaussian noise at μ(1, δ) ...
-    ahead = math.sqrt(THRESHOLD / comparison.plan.ratio)
+    ahead = math.sqrt(THRESHOLD / comparison.plan.table_part.ratio)
     assert gaussian.error >= comparison.alternatives[0].error * ahead * (1 - 1e-3)
     # ... and discrete Gaussian noise by the optimal conversion of its ρ costs at most a tenth on top
     assert gaussian.error <= comparison.alternatives[0].error * ahead * 1.1
@@ -458,7 +458,7 @@ def test_the_delta_of_a_budget_is_the_one_that_counts():
     assert comparison.plan.publication.delta == DELTA
     line = next(a for a in comparison.alternatives if a.privacy is fn.Privacy.ZCDP)
     assert line.epsilon == pytest.approx(1.0, rel=3e-6)
-    assert "Gaussian noise at delta = 1e-12 would take" in english(*comparison.plan.status)
+    assert "Gaussian noise at delta = 1e-12 would take" in english(*comparison.plan.table_part.status)
     at_six = next(a for a in fn.compare(spent(prefix(8))).alternatives if a.privacy is fn.Privacy.ZCDP)
     assert line.error > 1.3 * at_six.error
 
@@ -473,7 +473,7 @@ def test_a_choice_is_the_plan_that_either_promise_would_get():
         chosen = fn.plan(workload, privacy="auto", epsilon=1.0, delta=delta)
         separate = fn.plan(workload, privacy=privacy, budget=budget, delta=delta)
         assert chosen.publication == separate.publication
-        assert remade(chosen, status=separate.status).hash == separate.hash
+        assert remade(chosen, status=separate.table_part.status).hash == separate.hash
         assert fn.Plan.from_json(chosen.to_json()).publication == chosen.publication
 
 
@@ -502,7 +502,7 @@ def test_a_cap_refuses_only_what_exceeds_it(delta, fraction, cap_delta, better, 
     capped = fn.plan(publication)
     assert capped.publication.privacy == chosen
     assert capped.publication.cap == (fn.Budget(epsilon=limit) if chosen == "pure" else publication.cap)
-    assert {"pure": "Gaussian noise at delta", "zcdp": "pure noise"}[chosen] in english(*capped.status)
+    assert {"pure": "Gaussian noise at delta", "zcdp": "pure noise"}[chosen] in english(*capped.table_part.status)
     assert fn.Plan.from_json(capped.to_json()).publication == capped.publication
 
 

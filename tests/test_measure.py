@@ -97,7 +97,7 @@ def distance(plan, one, other):
     return sum(
         Fraction(sum((int(a) - int(b)) ** 2 for a, b in zip(y, z, strict=True))) / Fraction(s.scale) ** 2
         for s, y, z in zip(
-            plan.strategy.sectors, split(plan, one.answers[0]), split(plan, other.answers[0]), strict=True
+            plan.table_part.strategy.sectors, split(plan, one.answers[0]), split(plan, other.answers[0]), strict=True
         )
     )
 
@@ -175,10 +175,10 @@ def test_check_count_charge_and_only_then_noise(plan, people, tmp_path):
 
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         result = run(plan, Watched(counter_of(plan, people), events), ledger, Replay(draws=draw))
-    rho = ceil_dyadic(plan.exact_rho)
-    assert [e[0] for e in events] == ["check", "count", *["noise"] * len(plan.strategy.sectors)]
+    rho = ceil_dyadic(plan.loss.rho)
+    assert [e[0] for e in events] == ["check", "count", *["noise"] * len(plan.table_part.strategy.sectors)]
     assert events[0][1] == ("age", "income", "owner", "region", "sex")
-    assert events[2:] == [("noise", s.scale, s.answers, "charge", rho) for s in plan.strategy.sectors]
+    assert events[2:] == [("noise", s.scale, s.answers, "charge", rho) for s in plan.table_part.strategy.sectors]
     assert result.charge.rho == rho
 
 
@@ -188,7 +188,7 @@ def test_check_count_charge_and_only_then_noise(plan, people, tmp_path):
 )
 def test_a_charge_stays_when_the_noise_fails(failing, failure, plan, people):
     calls = itertools.count()
-    fails_at = range(len(plan.strategy.sectors))[failing]
+    fails_at = range(len(plan.table_part.strategy.sectors))[failing]
 
     def draw(_, size):
         if next(calls) == fails_at:
@@ -199,7 +199,7 @@ def test_a_charge_stays_when_the_noise_fails(failing, failure, plan, people):
         with pytest.raises(type(failure)):
             run(plan, counter_of(plan, people), ledger, Replay(draws=draw))
         (entry,) = ledger.entries()
-        assert (entry.kind, entry.rho) == ("charge", ceil_dyadic(plan.exact_rho))
+        assert (entry.kind, entry.rho) == ("charge", ceil_dyadic(plan.loss.rho))
         assert ledger.balance(plan.order.account).spent == entry.rho
 
 
@@ -209,12 +209,12 @@ CLOSED = Replay(draws=lambda *_: pytest.fail("nothing may be drawn"))
 def test_a_charge_that_does_not_fit_draws_no_noise(plan, people):
     account = plan.order.account
     with Ledger(":memory:") as ledger:
-        ledger.set_cap(account, ceil_dyadic(plan.exact_rho) - Fraction(1, 2**64))
+        ledger.set_cap(account, ceil_dyadic(plan.loss.rho) - Fraction(1, 2**64))
         with pytest.raises(BudgetExceeded):
             run(plan, counter_of(plan, people), ledger, CLOSED)
         assert [e.kind for e in ledger.entries()] == ["cap", "refusal"]
         assert ledger.balance(account).spent == 0
-        ledger.set_cap(account, ceil_dyadic(plan.exact_rho))
+        ledger.set_cap(account, ceil_dyadic(plan.loss.rho))
         run(plan, counter_of(plan, people), ledger)  # fits to the last 2⁻⁶⁴
 
 
@@ -229,7 +229,7 @@ def test_what_cannot_fit_is_refused_before_any_data_are_read(plan, people, cap, 
             run(plan, counter, ledger, CLOSED)
         assert [e.kind for e in ledger.entries()] == ["cap", "refusal"]
         monkeypatch.undo()
-        max_cost = ceil_dyadic(plan.exact_rho)
+        max_cost = ceil_dyadic(plan.loss.rho)
         ledger.set_cap(account, max_cost)
         count = counter.count
 
@@ -322,10 +322,10 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours):
     assert (entry.profile is None) == (neighbours is REPLACE)
     assert Fraction(entry.detail["rho"]) == cost / 2
     assert (entry.detail["plan"], entry.detail["mechanism"]) == (plan.hash, "fit-for-use")
-    names = plan.decomposition.exchangeable
+    names = plan.table_part.decomposition.exchangeable
     assert entry.detail["sectors"] == [
         {"count": len(g), "of": [names[a] for a in sorted(set(g.attributes.ravel()))], "cost_squared": str(c)}
-        for g, c in zip(plan.strategy.groups, plan.strategy.group_costs, strict=True)
+        for g, c in zip(plan.table_part.strategy.groups, plan.table_part.strategy.group_costs, strict=True)
     ]
 
 
@@ -349,9 +349,9 @@ def for_unit(original, unit, **changes):
 
 
 def tampered(plan, change, sector=-1):
-    sectors = list(plan.strategy.sectors)
+    sectors = list(plan.table_part.strategy.sectors)
     sectors[sector] = change(sectors[sector])
-    return remade(plan, strategy=with_sectors(plan.strategy, sectors))
+    return remade(plan, strategy=with_sectors(plan.table_part.strategy, sectors))
 
 
 @pytest.mark.no_cover
@@ -370,7 +370,7 @@ def test_a_tampered_strategy_is_charged_for_what_it_measures(change):
     plan = tampered(honest, change)
     domain = plan.publication.workload.domain
     cost, _ = dense_cost(plan)
-    assert cost > honest.exact_cost
+    assert cost > honest.table_part.exact_cost
     assert plan.hash != honest.hash
     plan.__dict__["exact_cost"] = Fraction(1, 10**6)  # what a plan says of itself does not matter either
     counts = np.zeros(domain.shape, dtype=int)
@@ -391,16 +391,16 @@ def test_a_tampered_document_is_refused_or_pays():
     document["tables"][0]["strategy"][0]["mixing"] = [[[2 * x for x in row] for row in matrix]]
     with refused("plan.integers-of-another-cost"):
         Plan.from_json(json.dumps(document))
-    document["tables"][0]["cost"]["cost_squared"] = str(4 * honest.exact_cost)
+    document["tables"][0]["cost"]["cost_squared"] = str(4 * honest.table_part.exact_cost)
     plan = Plan.from_json(json.dumps(document))
     domain = plan.publication.workload.domain
     counts = HistogramCounter(np.zeros(domain.shape, dtype=int), domain)
-    assert run(plan, counts).charge.rho == ceil_dyadic(2 * honest.exact_cost)
+    assert run(plan, counts).charge.rho == ceil_dyadic(2 * honest.table_part.exact_cost)
 
 
 def test_a_strategy_that_claims_to_be_free_is_refused():
     plan = zoo_plan("prefix")
-    free = tampered(plan, lambda s: replace(s, mixing=0 * s.mixing)).strategy
+    free = tampered(plan, lambda s: replace(s, mixing=0 * s.mixing)).table_part.strategy
     plan = replace(plan.order, designs=(free,))
     events, domain = [], plan.domain
     with Ledger(":memory:") as ledger:
@@ -414,10 +414,10 @@ def test_a_strategy_that_claims_to_be_free_is_refused():
 
 
 def test_a_record_more_moves_the_answers_by_the_profile_of_its_cell(plan, rng, one_engine):
-    domain, d = plan.publication.workload.domain, plan.decomposition
+    domain, d = plan.publication.workload.domain, plan.table_part.decomposition
     assert set(d.exchangeable) == {"sex", "region", "owner"}
     assert d.structured == ("income", "age")
-    profile = plan.strategy.profile()
+    profile = plan.table_part.strategy.profile()
     cells = random_cells(domain, 40, rng)
     base = run(plan, counter_of(plan, frame_of(domain, cells, VALUES)))
     positions = [list(domain).index(a) for a in d.structured]
@@ -427,7 +427,7 @@ def test_a_record_more_moves_the_answers_by_the_profile_of_its_cell(plan, rng, o
         frame = frame_of(domain, rng.permutation(np.concatenate([cells, [added]])), VALUES)
         other = run(plan, counter_of(plan, frame))
         assert distance(plan, base, other) == profile[index]
-    assert max(profile) == 2 * plan.exact_rho
+    assert max(profile) == 2 * plan.loss.rho
 
 
 @pytest.mark.no_cover
@@ -448,7 +448,7 @@ def test_records_are_measured_as_their_histogram_is(any_plan, rng, one_engine):
     cells = random_cells(domain, 30, rng)
     records = run(any_plan, DuckCounter.from_frame(frame_of(domain, cells), domain, DataSource()))
     counts = run(any_plan, counter_of_counts(histogram(domain, cells), domain))
-    assert [len(y) for y in records.answers[0]] == [g.answers.sum() for g in any_plan.strategy.groups]
+    assert [len(y) for y in records.answers[0]] == [g.answers.sum() for g in any_plan.table_part.strategy.groups]
     for y, z in zip(records.answers[0], counts.answers[0], strict=True):
         assert y.dtype == z.dtype
         np.testing.assert_array_equal(y, z)
@@ -498,7 +498,7 @@ def counted(plan, ledger, counts=None):
 @pytest.mark.parametrize("records", [1, 3])
 def test_the_profile_charged_is_what_a_record_costs_in_each_cell(records, plan):
     plan = remade(plan, publication=replace(plan.publication, unit=fn.PrivacyUnit("person", records)))
-    domain, d = plan.publication.workload.domain, plan.decomposition
+    domain, d = plan.publication.workload.domain, plan.table_part.decomposition
     with Ledger(":memory:") as ledger:
         entry = counted(plan, ledger).charge
     names = [key.rpartition(":")[0] for key, _ in entry.profile.axes]
@@ -508,7 +508,7 @@ def test_the_profile_charged_is_what_a_record_costs_in_each_cell(records, plan):
     for i, cost in enumerate(cell_costs(plan)):
         cell = np.unravel_index(i, domain.shape)
         assert values[tuple(cell[a] for a in axes)] == math.ceil(records**2 * cost / 2 / STEP)
-    assert entry.profile.largest == entry.rho == ceil_dyadic(plan.exact_rho)
+    assert entry.profile.largest == entry.rho == ceil_dyadic(plan.loss.rho)
     assert len(set(entry.profile.values)) > 2
 
 
@@ -554,7 +554,7 @@ def test_a_cap_that_two_releases_fit_only_jointly():
                 counted(second, ledger)
             with makes:
                 counted(composed(second, one), ledger)
-            assert ledger.balance(account).spent == (ceil_dyadic(one.exact_rho) if short else joint(profiles))
+            assert ledger.balance(account).spent == (ceil_dyadic(one.loss.rho) if short else joint(profiles))
 
 
 def test_an_attribute_declared_otherwise_is_another_axis():
@@ -712,7 +712,7 @@ def test_where_the_bound_is_large_nothing_wraps(name, rng):
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_within_the_bound_int64_is_exact(name):
     """The bound allows these records in one cell, at the largest bound that still means int64."""
-    strategy = zoo_plan(name).strategy
+    strategy = zoo_plan(name).table_part.strategy
     largest = min((INT64_SAFE_BOUND - 1) // m for g in strategy.groups for m in magnitudes(g, 1))
     plan = with_bound(name, largest)
     domain = plan.publication.workload.domain
@@ -747,7 +747,7 @@ def test_every_answer_has_its_own_fresh_draw(plan, people):
     assert len(set(differences)) > len(differences) / 2
     assert (differences == 0).sum() < len(differences) / 4
     exact = exact_answers(plan, histogram_of(plan, people))
-    scales = np.concatenate([np.full(s.answers, s.scale) for s in plan.strategy.sectors])
+    scales = np.concatenate([np.full(s.answers, s.scale) for s in plan.table_part.strategy.sectors])
     assert np.abs((both[0] - exact).astype(float) / scales).max() < 12
 
 
@@ -788,8 +788,8 @@ def test_replacing_a_record_by_a_dropped_one_is_charged():
         run(plan, counter_of(plan, people, outside_domain=DROP)),
         run(plan, counter_of(plan, other, outside_domain=DROP)),
     )
-    assert shift == plan.exact_cost == plan.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE)
-    assert plan.exact_cost > 5000 * refusing.exact_cost
+    assert shift == plan.table_part.exact_cost == plan.table_part.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE)
+    assert plan.table_part.exact_cost > 5000 * refusing.table_part.exact_cost
 
 
 @pytest.mark.parametrize("plans", [True, False])
@@ -897,9 +897,9 @@ def test_a_budget_is_one_relative_to_cell_budgets():
     plan = fn.plan(
         fn.matrix_workload(np.eye(2), variances=[1, 10]), budget=fn.Budget(rho=Fraction(1)), cell_budgets=personal
     )
-    assert plan.exact_rho <= Fraction(1) * Fraction(11, 10)
+    assert plan.loss.rho <= Fraction(1) * Fraction(11, 10)
     louder = tampered(plan, lambda s: replace(s, scale=s.scale / 2))
-    assert louder.exact_rho < 1 < louder.exact_weighted_cost / 2
+    assert louder.loss.rho < 1 < louder.table_part.exact_weighted_cost / 2
     with Ledger(":memory:") as ledger:
         with refused("plan.plan-above-limit"):
             run(louder, HistogramCounter(np.zeros(2, dtype=int), plan.publication.workload.domain), ledger, CLOSED)
@@ -909,8 +909,8 @@ def test_a_budget_is_one_relative_to_cell_budgets():
 def test_integers_changed_after_pricing_are_priced_again():
     """Even a caller who forces the frozen arrays open is charged for all measurements."""
     plan = fn.plan(fn.matrix_workload(np.eye(2), variances=1))
-    before = plan.exact_cost
-    mixing = plan.strategy.groups[0].mixing
+    before = plan.table_part.exact_cost
+    mixing = plan.table_part.strategy.groups[0].mixing
     with pytest.raises(ValueError, match="read-only"):
         mixing[0, 0, 0] = 7
     mixing.setflags(write=True)
@@ -1080,7 +1080,7 @@ def small(unit=RECORD, source=PEOPLE, margin=5.0):
 def test_no_other_name_passes_a_cap(unit, source, spent):
     """Another name of a unit, relation, number of records or source does not pass: only charges that fit are codes."""
     one, plan = small(), small(unit, source)
-    cap = ceil_dyadic(one.exact_rho) if spent else Fraction(1, 10**6)
+    cap = ceil_dyadic(one.loss.rho) if spent else Fraction(1, 10**6)
     with Ledger(":memory:") as ledger:
         ledger.set_cap(one.order.account, cap)
         if spent:
@@ -1099,7 +1099,7 @@ def test_what_replaces_records_is_charged_to_those_who_can_come_what_its_integer
     """The number of records, published to a hundredth of a record: refused under a cap; without one, reported."""
     plan, cap = small(SWAP, margin=50), small().order.account
     costly = plan.order.cost(RECORD)
-    assert plan.exact_rho < Fraction(1, 1000) < 1000 < costly.rho
+    assert plan.loss.rho < Fraction(1, 1000) < 1000 < costly.rho
     with Ledger(":memory:") as ledger:
         ledger.set_cap(cap, Fraction(1000))
         ledger.set_cap(plan.order.account, Fraction(1000))
@@ -1111,7 +1111,7 @@ def test_what_replaces_records_is_charged_to_those_who_can_come_what_its_integer
         entry = counted(plan, ledger).charge
         assert entry.price(cap).rho == ledger.balance(cap).spent == ceil_dyadic(costly.rho)
         assert entry.price(cap).profile == costly.profile
-        assert ledger.balance(plan.order.account).spent == entry.rho == ceil_dyadic(plan.exact_rho)
+        assert ledger.balance(plan.order.account).spent == entry.rho == ceil_dyadic(plan.loss.rho)
 
 
 def test_every_unit_that_the_account_knows_is_charged_what_the_integers_cost_it():
@@ -1129,7 +1129,7 @@ def test_every_unit_that_the_account_knows_is_charged_what_the_integers_cost_it(
         entry = counted(new_plan, ledger).charge
         charged = [entry.price(a).rho for a in accounts]
         assert charged == [ceil_dyadic(new_plan.order.cost(u).rho) for u in (RECORD, person, home)]
-        assert charged == [ceil_dyadic(Fraction(new_plan.exact_rho, d) * n) for n, d in ((1, 9), (1, 1), (8, 9))]
+        assert charged == [ceil_dyadic(Fraction(new_plan.loss.rho, d) * n) for n, d in ((1, 9), (1, 1), (8, 9))]
         assert list(entry.prices) == [accounts[1], accounts[0], accounts[2]]
         ledger.charge(Account("people", fn.PrivacyUnit("soul", id="soul")), Loss.concentrated(Fraction(1)), {})
         assert list(counted(new_plan, ledger).charge.prices) == list(

@@ -418,10 +418,10 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(max_records, t
     unit = fn.PrivacyUnit("person", max_records, id="person", sum_within_unit=BOTH)
     plan = fn.plan(SUMS, unit=unit, source=DataSource(outside_domain=DROP), gap=1e-3)
     without = fn.plan(SUMS, unit=replace(unit, sum_within_unit=()), source=DataSource(outside_domain=DROP), gap=1e-3)
-    assert plan.exact_rho == without.exact_rho
+    assert plan.loss.rho == without.loss.rho
     (design,) = plan.order.designs
     scales = np.repeat([Fraction(s) for s in design.scales.tolist()], design.portions)
-    rng, charged, max_shift = np.random.default_rng(6), 2 * plan.exact_rho, 0
+    rng, charged, max_shift = np.random.default_rng(6), 2 * plan.loss.rho, 0
 
     def measured(rows):
         frame = pd.DataFrame(rows, columns=list(STORED))

@@ -65,14 +65,14 @@ def conic(w, c, *, objective=None, r=1.0, region="cells"):
 def agrees(plan, optimum, rounding=EXACT):
     """The optimum lies between the bound and the value, which differ by GAP."""
     assert plan.gap <= GAP
-    assert plan.bound * (1 - rounding) <= optimum <= plan.objective_value * (1 + rounding)
+    assert plan.bound * (1 - rounding) <= optimum <= plan.table_part.objective_value * (1 + rounding)
 
 
 def same(plan, other, factor=1.0):
     """Return two certified plans of problems whose optima differ by a factor."""
     assert max(plan.gap, other.gap) <= GAP
-    assert plan.bound <= other.objective_value * factor * (1 + EXACT)
-    assert other.bound * factor <= plan.objective_value * (1 + EXACT)
+    assert plan.bound <= other.table_part.objective_value * factor * (1 + EXACT)
+    assert other.bound * factor <= plan.table_part.objective_value * (1 + EXACT)
 
 
 def as_matrix(workload):
@@ -108,8 +108,8 @@ def test_total_error_laws(name, objective):
     """All laws of plans; a total asks less than all its targets do; relaxation is 1 up to rounding."""
     plan = fn.plan(zoo.WORKLOADS[name](), objective=objective, gap=GAP)
     check_plan(plan)
-    assert 1 - 1e-8 <= plan.relaxation <= 1
-    assert plan.bound <= zoo_plan(name).objective_value
+    assert 1 - 1e-8 <= plan.table_part.relaxation <= 1
+    assert plan.bound <= zoo_plan(name).table_part.objective_value
 
 
 @pytest.mark.parametrize("name", ["five structured cells", "crossed", "all ranges"])
@@ -147,8 +147,8 @@ def test_a_budget_is_spent_on_total_error(objective):
     """The covariance is equal up to a scale: relaxation = Δ²(targets)/Δ²(budget)."""
     plan = fn.plan(zoo.five_cells(), objective=objective, budget=fn.Budget(rho=Fraction(1, 50)))
     check_plan(plan)
-    assert plan.relaxation == pytest.approx(
-        fn.plan(zoo.five_cells(), objective=objective).objective_value * 25, rel=2 * GAP
+    assert plan.table_part.relaxation == pytest.approx(
+        fn.plan(zoo.five_cells(), objective=objective).table_part.objective_value * 25, rel=2 * GAP
     )
 
 
@@ -168,7 +168,7 @@ def test_a_hybrid_is_the_best_sum_of_both(name, trade):
 def test_hybrid_laws(name, trade):
     plan = fn.plan(zoo.WORKLOADS[name](), objective=Objective(Goal.HYBRID, "inverse-variance", trade), gap=GAP)
     check_plan(plan)
-    assert plan.objective_value >= zoo_plan(name).bound
+    assert plan.table_part.objective_value >= zoo_plan(name).bound
 
 
 @pytest.mark.parametrize("name", ["prefix", "marginals", "five structured cells", "random signs"])
@@ -177,17 +177,19 @@ def test_a_hybrid_between_its_limits(name):
     fit = zoo_plan(name)
     c = workload_variances(fit.publication.workload)
     weak = fn.plan(fit.publication.workload, objective=Objective(Goal.HYBRID, total_error_weight=1e-9 / c.sum()))
-    assert fit.bound <= weak.cost_squared <= fit.cost_squared * (1 + 2 * GAP)
+    assert fit.bound <= float(weak.table_part.exact_cost) <= float(fit.table_part.exact_cost) * (1 + 2 * GAP)
     total = fn.plan(fit.publication.workload, objective=Objective(Goal.TOTAL_ERROR))
-    low, high = (x * c.sum() for x in (total.bound, total.objective_value))
-    trade = 1e4 * fit.objective_value**2 / low
+    low, high = (x * c.sum() for x in (total.bound, total.table_part.objective_value))
+    trade = 1e4 * fit.table_part.objective_value**2 / low
     strong = fn.plan(fit.publication.workload, objective=Objective(Goal.HYBRID, total_error_weight=trade))
     assert strong.gap <= GAP
     assert strong.bound <= 2 * (trade * high) ** 0.5
-    assert 2 * (trade * low) ** 0.5 <= strong.objective_value
-    assert strong.relaxation < 1
-    variance = sum(strong.table_variances(t.name).sum() for t in fit.publication.workload.tables)
-    assert low <= strong.cost_squared * variance <= high * (1 + 4 * GAP)  # the covariance of total error, scaled
+    assert 2 * (trade * low) ** 0.5 <= strong.table_part.objective_value
+    assert strong.table_part.relaxation < 1
+    variance = sum(strong.table_part.table_variances(t.name).sum() for t in fit.publication.workload.tables)
+    assert (
+        low <= float(strong.table_part.exact_cost) * variance <= high * (1 + 4 * GAP)
+    )  # the covariance of total error, scaled
 
 
 def test_a_hybrid_for_units_of_several_records():
@@ -237,15 +239,15 @@ def test_cell_budget_laws(name):
     budgets = some_budgets(workload)
     plan = fn.plan(workload, cell_budgets=budgets, gap=GAP)
     check_plan(plan)
-    assert set(budgets.attributes) <= set(plan.decomposition.structured)
-    max_cost = plan.exact_weighted_cost
-    shares = [Fraction(float(r)) * max_cost for r in plan.terms.relative]
-    assert all(prof <= allowed for prof, allowed in zip(plan.strategy.profile(), shares, strict=True))
-    assert zoo_plan(name).bound <= plan.objective_value * (1 + EXACT)  # budgets below 1 ask for more
-    assert plan.exact_cost <= max_cost
+    assert set(budgets.attributes) <= set(plan.table_part.decomposition.structured)
+    max_cost = plan.table_part.exact_weighted_cost
+    shares = [Fraction(float(r)) * max_cost for r in plan.table_part.terms.relative]
+    assert all(prof <= allowed for prof, allowed in zip(plan.table_part.strategy.profile(), shares, strict=True))
+    assert zoo_plan(name).bound <= plan.table_part.objective_value * (1 + EXACT)  # budgets below 1 ask for more
+    assert plan.table_part.exact_cost <= max_cost
     under = fn.plan(workload, cell_budgets=budgets, budget=fn.Budget(mu=0.5))
     check_plan(under)
-    assert under.relaxation == pytest.approx(plan.objective_value / 0.25, rel=2 * GAP)
+    assert under.table_part.relaxation == pytest.approx(plan.table_part.objective_value / 0.25, rel=2 * GAP)
 
 
 @pytest.mark.parametrize("name", ["five structured cells", "marginals", "crossed"])
@@ -265,7 +267,10 @@ def test_cell_budgets_of_sectors_are_those_of_the_matrix(name):
     all_budgets = np.broadcast_to(wide, workload.domain.shape).ravel()
     same(fn.plan(workload, cell_budgets=budgets), fn.plan(as_matrix(workload), cell_budgets=by_cell(all_budgets)))
     swapped = CellBudgets(tuple(names), tuple(r.ravel()))
-    assert fn.plan(workload, cell_budgets=swapped).exact_cost == fn.plan(workload, cell_budgets=budgets).exact_cost
+    assert (
+        fn.plan(workload, cell_budgets=swapped).table_part.exact_cost
+        == fn.plan(workload, cell_budgets=budgets).table_part.exact_cost
+    )
 
 
 @pytest.mark.parametrize("objective", [EACH_GOAL[0], EACH_GOAL[1]], ids=lambda o: o.goal)
@@ -285,7 +290,7 @@ def test_equal_budgets_are_none(name):
     budgets = some_budgets(workload)
     plan = fn.plan(workload, cell_budgets=dataclasses.replace(budgets, values=(1,) * len(budgets.values)))
     same(plan, zoo_plan(name))
-    assert plan.exact_weighted_cost == plan.exact_cost
+    assert plan.table_part.exact_weighted_cost == plan.table_part.exact_cost
 
 
 def test_records_no_table_distinguishes_cost_what_the_smallest_budget_allows():
@@ -301,7 +306,7 @@ def test_a_budget_of_0_needs_a_cell_that_nobody_counts():
     workload = fn.matrix_workload(w, variances=1)
     plan = fn.plan(workload, cell_budgets=by_cell((1, 0, 0.5)))
     check_plan(plan)
-    assert plan.profile[1] == 0
+    assert plan.table_part.profile[1] == 0
     same(plan, fn.plan(fn.matrix_workload(w[:, [0, 2]], variances=1), cell_budgets=by_cell((1, 0.5))))
     with refused("plan.query-of-cell-without-budget"):
         fn.plan(workload, cell_budgets=by_cell((0, 1, 1)))
@@ -336,7 +341,7 @@ def test_replace_one_laws(name, how):
     plan = fn.plan(zoo.WORKLOADS[name](), gap=GAP, **OTHERS[how])
     check_plan(plan)
     publication = plan.publication
-    charged = zoo_plan(name).strategy.unit_cost(publication.adjacency)
+    charged = zoo_plan(name).table_part.strategy.unit_cost(publication.adjacency)
     assert plan.bound <= float(charged) * (1 + EXACT)
 
 
@@ -367,8 +372,8 @@ def test_replace_one_of_sectors_is_that_of_the_matrix(name, how):
 def test_single_records_come_and_go_where_the_source_drops_them_or_a_unit_has_two():
     pairs, dropped, two = (fn.plan(zoo.five_cells(), **options) for options in OTHERS.values())
     same(two, dropped, 4)
-    assert pairs.objective_value < dropped.bound
-    assert zoo_plan("five structured cells").bound < dropped.objective_value
+    assert pairs.table_part.objective_value < dropped.bound
+    assert zoo_plan("five structured cells").bound < dropped.table_part.objective_value
 
 
 def test_with_too_many_pairs_the_plan_is_the_best_for_some_of_them_and_says_so(monkeypatch):
@@ -377,8 +382,8 @@ def test_with_too_many_pairs_the_plan_is_the_best_for_some_of_them_and_says_so(m
         monkeypatch.setattr(formulation, "MAX_KINDS", limit)
         plan = fn.plan(zoo.five_cells(), unit=SWAP)
         check_plan(plan, gap=0.01)
-        assert plan.bound <= best.objective_value
-        assert best.bound <= plan.objective_value
+        assert plan.bound <= best.table_part.objective_value
+        assert best.bound <= plan.table_part.objective_value
     assert plan.gap > 1e-3
 
 
@@ -392,20 +397,20 @@ def ranges_of_40():
 
 def check_against_matrices(plan, monkeypatch):
     """Return the plan, read again with every table as a matrix."""
-    assert any(not isinstance(x.queries, np.ndarray) for x in layouts(plan.decomposition))
+    assert any(not isinstance(x.queries, np.ndarray) for x in layouts(plan.table_part.decomposition))
     monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 10**9)
     dense = remade(plan)
-    assert all(isinstance(x.queries, np.ndarray) for x in layouts(dense.decomposition))
-    np.testing.assert_allclose(plan.variances, dense.variances, rtol=EXACT)
-    assert plan.exact_cost == dense.exact_cost
-    assert plan.objective_value == pytest.approx(dense.objective_value, rel=EXACT)
+    assert all(isinstance(x.queries, np.ndarray) for x in layouts(dense.table_part.decomposition))
+    np.testing.assert_allclose(plan.table_part.variances, dense.table_part.variances, rtol=EXACT)
+    assert plan.table_part.exact_cost == dense.table_part.exact_cost
+    assert plan.table_part.objective_value == pytest.approx(dense.table_part.objective_value, rel=EXACT)
     assert plan.bound == pytest.approx(dense.bound, rel=EXACT)
 
 
 @pytest.mark.parametrize("options", [{}, {"unit": SWAP}, {"objective": TOTALS[1]}], ids=["targets", "pairs", "total"])
 def test_820_ranges_of_40_values_are_planned_as_their_matrix_is(options, monkeypatch, rng):
     plan = fn.plan(ranges_of_40(), gap=GAP, **options)
-    assert layouts(plan.decomposition)[0].queries.shape == (820, 40)
+    assert layouts(plan.table_part.decomposition)[0].queries.shape == (820, 40)
     check_plan(plan)
     check_mechanism(plan, rng)
     check_against_matrices(plan, monkeypatch)

@@ -40,12 +40,12 @@ def account(unit, source="default"):
 
 def test_a_household_of_h_persons_pays_h_squared_times_rho_and_h_times_mu_and_epsilon(plan):
     (_, household), (_, swap) = plan.other_losses
-    assert household.rho == 25 * plan.exact_rho
-    assert household.mu == pytest.approx(5 * plan.mu, rel=1e-12)
-    assert plan.exact_rho < swap.rho <= 4 * plan.exact_rho
+    assert household.rho == 25 * plan.loss.rho
+    assert household.mu == pytest.approx(5 * plan.loss.mu, rel=1e-12)
+    assert plan.loss.rho < swap.rho <= 4 * plan.loss.rho
     pure = planned(HOUSEHOLD, privacy="pure")
     ((_, loss),) = pure.other_losses
-    assert (loss.epsilon, loss.rho) == (5 * pure.exact_epsilon, 25 * pure.exact_rho)
+    assert (loss.epsilon, loss.rho) == (5 * pure.loss.epsilon, 25 * pure.loss.rho)
 
 
 def test_without_other_units_no_text_mentions_them():
@@ -121,7 +121,7 @@ def test_each_is_charged_on_its_own_account_or_none_is(plan, tmp_path, monkeypat
         units = (PERSON, HOUSEHOLD, SWAP)
         assert ledger.accounts() == [account(u) for u in units]
         spent = [ledger.balance(account(u)).spent for u in units]
-        assert spent == [ceil_dyadic(x) for x in (plan.exact_rho, household.rho, swap.rho)]
+        assert spent == [ceil_dyadic(x) for x in (plan.loss.rho, household.rho, swap.rho)]
         ledger.set_cap(account(HOUSEHOLD), 2 * household.rho + Fraction(1, 10**6))
         fn.release(plan, COUNTS, ledger=ledger, again=True)
         before = [ledger.balance(account(u)).spent for u in units]

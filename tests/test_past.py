@@ -94,7 +94,7 @@ def test_whoever_raised_it_an_error_says_what_was_done(tmp_path, monkeypatch, mo
     assert (raised.value.code, raised.value.outcome) == (error.code, ends[moment])
     assert str(raised.value) == f"{error.reason} {ends[moment]}"
     release(tmp_path)
-    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    assert spent(tmp_path) == ceil_dyadic(PLAN.loss.rho)
 
 
 def test_if_the_ledger_cannot_be_read_nothing_is_claimed(tmp_path, monkeypatch):
@@ -116,9 +116,9 @@ def test_if_the_ledger_cannot_be_read_nothing_is_claimed(tmp_path, monkeypatch):
     monkeypatch.setattr(
         Ledger, "charge", lambda *a, **m: real(*a, **m) and (_ for _ in ()).throw(make_error(LedgerError))
     )
-    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    assert spent(tmp_path) == ceil_dyadic(PLAN.loss.rho)
     release(tmp_path)
-    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    assert spent(tmp_path) == ceil_dyadic(PLAN.loss.rho)
     (tmp_path / "other").mkdir()
     with refused("ledger.busy") as raised:
         release(tmp_path / "other")
@@ -215,7 +215,7 @@ def test_of_four_processes_with_one_directory_one_is_charged_and_the_others_are_
     for output in outputs:
         before = output.endswith(NOTHING) and ("Another process is writing 'r'" in output or "exists already" in output)
         assert output in ("released", "already") or before, output
-    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    assert spent(tmp_path) == ceil_dyadic(PLAN.loss.rho)
     with Ledger(tmp_path / "ledger.db") as book:
         assert fn.verify(tmp_path / "r", ledger=book).ok
         assert [e.kind for e in book.entries()] == ["charge", "answers"]
@@ -227,7 +227,7 @@ def test_of_four_processes_with_four_directories_one_is_charged(tmp_path):
     """The others report another process, its charge or an earlier release, or they copy the release."""
     outputs = run_jointly(tmp_path, *"abcd")
     assert "released" in outputs
-    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    assert spent(tmp_path) == ceil_dyadic(PLAN.loss.rho)
     releases = [
         fn.Release.read(tmp_path / name) for name, output in zip("abcd", outputs, strict=True) if output == "released"
     ]
@@ -300,5 +300,5 @@ def test_a_signal_in_an_engine_ends_in_one_sentence_and_the_same_command_finishe
     assert done.stderr.splitlines()[-1] == f"interrupted. {ends[moment]}"
     repeated = run("never")
     assert repeated.returncode == 0, repeated.stderr
-    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    assert spent(tmp_path) == ceil_dyadic(PLAN.loss.rho)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "people.csv", "plan.json", "r"]

@@ -470,7 +470,7 @@ def test_levels_of_places_distinguish_their_own_places(domain, pattern, attribut
     """Once per place are as many records in a region as it has places; of many towns each has one."""
     tables = [fn.table(a, margin=5) for a in attributes] + [fn.table(*attributes[:1], cumulative="month", margin=9)]
     plan = fn.plan(fn.Workload(domain, tables))
-    design, cells, margins = plan.strategy, list(np.ndindex(*domain.shape)), _required_margins(plan.order)
+    design, cells, margins = plan.table_part.strategy, list(np.ndindex(*domain.shape)), _required_margins(plan.order)
     answers = []
     for i in range(domain.size):
         counter = HistogramCounter(np.eye(domain.size, dtype=int)[i].reshape(domain.shape), domain)
@@ -521,8 +521,8 @@ def test_no_more_records_are_charged_than_have_place():
         if unit_of.separation:  # cells outside the order are at no distance from others
             continue
         plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]), unit=unit_of, privacy="pure")
-        assert plan.exact_epsilon == max_records * fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]),
-                                                    privacy="pure").exact_epsilon  # fmt: skip
+        assert plan.loss.epsilon == max_records * fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]),
+                                                    privacy="pure").loss.epsilon  # fmt: skip
     adjacency = domain.adjacency(DataSource(), unit(separation={"month": 6}, neighbours=REPLACE))
     assert not adjacency.fixes_size  # she may have no record in one of the data, and one in the other
 
@@ -532,7 +532,7 @@ def test_no_more_records_are_charged_than_have_place():
 
 def priced(domain, once, max_records, *tables):
     """Return the cost of a plan for a person over g² times its cost for a record; and C over D."""
-    design = fn.plan(fn.Workload(domain, list(tables))).strategy
+    design = fn.plan(fn.Workload(domain, list(tables))).table_part.strategy
     max_cost = max(design.profile())
     ratio = max_records**2 * max_cost / unit_cost(design, Adjacency(person(max_records, once)))
     return float(ratio), float(design.largest_product([once]) / max_cost)
@@ -567,7 +567,7 @@ def test_twelve_records_once_a_month_of_running_totals():
 def test_the_price_is_attained_where_one_set_of_records_fits_all_pairs():
     domain = fn.Domain(month=fn.Categorical([*"abc"]), sex=fn.Categorical([*"mf"]), age=fn.Ordered(0, 2))
     tables = [fn.table("month", "sex", margin=5), fn.table("sex", cumulative="age", margin=4)]
-    design = fn.plan(fn.Workload(domain, [*tables, fn.table("month", cumulative="age", margin=9)])).strategy
+    design = fn.plan(fn.Workload(domain, [*tables, fn.table("month", cumulative="age", margin=9)])).table_part.strategy
     x, cells = form(design)
     worst = max(x[np.ix_(v, v)].sum() for v in map(list, sets_of(cells, ["month"], 3)))
     assert float(worst) == pytest.approx(3.406458, rel=1e-6)

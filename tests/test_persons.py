@@ -894,7 +894,7 @@ def test_a_person_with_ten_thousand_records_counts_once_a_month(tmp_path, capsys
     assert "in each cell of month" in "\n".join(lines(release_report(release)))
     with fn.Ledger(tmp_path / "l.db") as ledger:
         assert [a.sentence for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
-        assert ledger.entries()[0].rho >= plan.exact_rho
+        assert ledger.entries()[0].rho >= plan.loss.rho
     for old, new in (("report.records.once_per", "report.records.fixed"), ('"records": 12', '"records": 1')):
         text = path.read_text()
         assert old in text
@@ -955,7 +955,7 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
     plan = fn.plan(publication)
     assert Plan.from_json(plan.to_json()).hash == plan.hash
     anywhere = fn.plan(replace(publication, unit=fn.PrivacyUnit("person", 4, ADD, "pid")))
-    assert plan.exact_rho < anywhere.exact_rho
+    assert plan.loss.rho < anywhere.loss.rho
     months = [1, 4, 7, 10, 12, 3]  # 3, 4 and 12 follow another one too soon
     people = 500
     frame = pd.DataFrame(
@@ -984,7 +984,7 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
     promised = replace(publication, unit=replace(publication.unit, id=None))
     records = document(plan_report(fn.plan(promised)))["records_of_units"]
     assert records == [*limits, "this is assumed, not checked"]
-    assert fn.plan(promised).exact_rho == plan.exact_rho
+    assert fn.plan(promised).loss.rho == plan.loss.rho
 
 
 @pytest.mark.parametrize(

@@ -35,22 +35,22 @@ def plan():
 
 def test_every_part_is_planned_by_its_own_mechanism(plan):
     assert [p.mechanism.name for p in plan.groups] == ["fit-for-use", "pure-fit-for-use", "projection"]
-    assert [p.name for p in plan.finite_summaries] == ["median"]
-    assert [t.name for t in plan.tables] == ["a by b", "a by b cumulative", "by b", "few"]
+    assert [q.summary.name for q in plan.questions] == ["median"]
+    assert [t.name for p in plan.groups for t in p.tables] == ["a by b", "a by b cumulative", "by b", "few"]
     for part in plan.groups:
         assert 0 < part.bound <= part.objective_value
         separate = fn.plan(part.publication)
-        assert (separate.exact_cost, separate.bound) == (part.exact_cost, part.bound)
+        assert (separate.table_part.exact_cost, separate.bound) == (part.exact_cost, part.bound)
 
 
 def test_what_is_charged_is_the_sum_of_the_parts(plan, tmp_path):
     losses = [p.loss for p in plan.groups]
     assert plan.loss == sum(losses[1:], losses[0]) + plan.order.losses[-1]
-    assert plan.exact_epsilon is None
+    assert plan.loss.epsilon is None
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         released = fn.release(plan, COUNTS, ledger=ledger)
-        assert Fraction(released.charge.rho) >= plan.exact_rho
-        assert released.charge.rho - plan.exact_rho < Fraction(1, 2**64)
+        assert Fraction(released.charge.rho) >= plan.loss.rho
+        assert released.charge.rho - plan.loss.rho < Fraction(1, 2**64)
         entry, _ = ledger.entries()
         assert set(entry.detail) >= {"sectors", "margins", "questions", "profile"}
 
@@ -92,14 +92,14 @@ def test_numbers_of_one_kind_of_noise_are_added_up_with_an_error(plan, tmp_path)
 
 
 def test_properties_of_one_part_are_refused_for_several(plan):
-    for ask in ("bound", "variances", "strategy", "cost_squared"):
+    for ask in ("bound", "gap", "table_part"):
         with refused("plan.several-parts"):
             getattr(plan, ask)
 
 
 def test_questions_without_tables_are_a_plan(tmp_path):
     plan = fn.plan(fn.Workload(DOMAIN, []), questions=[MEDIAN])
-    assert (plan.exact_epsilon, plan.exact_rho) == (Fraction(1, 2), Fraction(1, 8))
+    assert (plan.loss.epsilon, plan.loss.rho) == (Fraction(1, 2), Fraction(1, 8))
     released = fn.release(plan, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "release")
     assert released.charge.epsilon == Fraction(1, 2)
     assert fn.verify(tmp_path / "release").ok

@@ -37,7 +37,7 @@ TABLES = [
 def small(unit):
     """Return tables for several units."""
     plan = planned(SMALL, TABLES, unit)
-    return plan, form(plan.strategy)
+    return plan, form(plan.table_part.strategy)
 
 
 def planned(domain, tables, unit, **options):
@@ -49,20 +49,20 @@ def test_twelve_months_of_ten_regions():
     tables = [fn.table("month", "region", margin=20)]
     anywhere, one = planned(YEAR, tables, person(12)), planned(YEAR, tables, fn.PrivacyUnit())
     assert anywhere.rho == pytest.approx(0.6915, rel=1e-3)
-    assert one.strategy.loss(Adjacency(person(12, "month"))).rho == pytest.approx(0.0576, rel=1e-3)
+    assert one.table_part.strategy.loss(Adjacency(person(12, "month"))).rho == pytest.approx(0.0576, rel=1e-3)
     plan = planned(YEAR, tables, person(12, "month"))
     assert plan.rho < 0.0505
     assert 0.0500 < plan.bound / 2 <= plan.rho
     assert plan.gap < 0.02
-    assert plan.separate_rho == pytest.approx(12 * one.separate_rho)
+    assert plan.table_part.separate_rho == pytest.approx(12 * one.table_part.separate_rho)
     year = [*tables, fn.table("region", margin=20)]
-    yearly_rho = planned(YEAR, year, person(12, "month")).separate_rho
-    assert yearly_rho == pytest.approx((12 + 144) * one.separate_rho)
-    assert (plan.variances <= plan.decomposition.variances).all()
+    yearly_rho = planned(YEAR, year, person(12, "month")).table_part.separate_rho
+    assert yearly_rho == pytest.approx((12 + 144) * one.table_part.separate_rho)
+    assert (plan.table_part.variances <= plan.table_part.decomposition.variances).all()
     enforced = planned(YEAR, tables, person(12, "month", column="pid"))
     assert enforced.rho == plan.rho
     parsed = Plan.from_json(plan.to_json())
-    assert (parsed.hash, parsed.bound, parsed.exact_rho) == (plan.hash, plan.bound, plan.exact_rho)
+    assert (parsed.hash, parsed.bound, parsed.loss.rho) == (plan.hash, plan.bound, plan.loss.rho)
 
 
 @pytest.mark.parametrize("max_records", [1, 2, 3, 7])
@@ -74,9 +74,11 @@ def test_no_plan_is_below_the_bound_of_another(once, max_records):
     for other, (x, cells) in map(small, (person(max_records, *once), *others)):
         worst = max(x[np.ix_(v, v)].sum() for v in map(list, sets_of(cells, once, min(max_records, 6))))
         assert plan.bound <= float(worst) * (1 + 1e-9)
-        assert worst <= other.strategy.unit_cost(Adjacency(person(max_records, *once)))
+        assert worst <= other.table_part.strategy.unit_cost(Adjacency(person(max_records, *once)))
     ordinary, _ = small(person(1))
-    assert plan.exact_cost <= ordinary.strategy.unit_cost(Adjacency(person(max_records, *once))) * (1 + 1e-6)
+    assert plan.table_part.exact_cost <= ordinary.table_part.strategy.unit_cost(
+        Adjacency(person(max_records, *once))
+    ) * (1 + 1e-6)
 
 
 PATTERNS = [
@@ -104,9 +106,9 @@ def test_no_plan_is_below_the_bound_for_a_pattern(pattern):
     for max_records in (2, 4):
         unit = fn.PrivacyUnit("person", max_records, **pattern)
         plan = planned(domain, TABLES, unit)
-        assert plan.exact_rho == plan.strategy.loss(domain.adjacency(plan.publication.source, unit)).rho
-        assert plan.exact_rho <= planned(domain, TABLES, person(max_records)).exact_rho * (1 + 1e-6)
-        for other, (x, seen) in ((plan, form(plan.strategy)), small(person(1)), small(person(3, "t"))):
+        assert plan.loss.rho == plan.table_part.strategy.loss(domain.adjacency(plan.publication.source, unit)).rho
+        assert plan.loss.rho <= planned(domain, TABLES, person(max_records)).loss.rho * (1 + 1e-6)
+        for other, (x, seen) in ((plan, form(plan.table_part.strategy)), small(person(1)), small(person(3, "t"))):
             index = {(c["t"], c["a"], c["o"]): i for i, c in enumerate(seen)}
             indices = [index[c["t"], c["a"], c["o"]] for c in cells]
             worst = max(
@@ -114,7 +116,7 @@ def test_no_plan_is_below_the_bound_for_a_pattern(pattern):
             )
             if max_records == 2:
                 assert plan.bound <= float(worst) * (1 + 1e-9)
-            assert worst <= other.strategy.unit_cost(domain.adjacency(plan.publication.source, unit))
+            assert worst <= other.table_part.strategy.unit_cost(domain.adjacency(plan.publication.source, unit))
 
 
 def test_what_is_fixed_is_planned_for():
@@ -134,7 +136,7 @@ def test_several_records_a_month_are_planned_for():
     twice = planned(YEAR, tables, fn.PrivacyUnit("person", 24, per_value={"month": 2}))
     assert twice.rho == pytest.approx(4 * once.rho, rel=1e-3)
     assert twice.gap < 0.02
-    assert twice.separate_rho == pytest.approx(4 * once.separate_rho)
+    assert twice.table_part.separate_rho == pytest.approx(4 * once.table_part.separate_rho)
 
 
 @pytest.mark.parametrize("same_values", [True, False])
@@ -163,7 +165,7 @@ def test_what_sets_of_records_cost_in_the_mean(positions, m, same_values):
 
 def test_the_size_of_weights_of_sets_of_records_does_not_matter():
     """However small: their products with costs must not round to more than they are."""
-    d = planned(SMALL, TABLES, person(2, "t")).decomposition
+    d = planned(SMALL, TABLES, person(2, "t")).table_part.decomposition
     for kinds in (((2, True, 5e-324),), ((1, True, 5e-324), (2, False, 5e-324)), ((2, True, 1e308),)):
         equal_kinds = tuple((m, same_values, 1.0) for m, same_values, _ in kinds)
         for group in d.groups:
@@ -173,14 +175,14 @@ def test_the_size_of_weights_of_sets_of_records_does_not_matter():
 
 def test_evidence_about_records_that_nobody_has_proves_nothing():
     plan = planned(SMALL, TABLES, person(2, "t"))
-    d, evidence = plan.decomposition, plan.evidence
+    d, evidence = plan.table_part.decomposition, plan.table_part.evidence
     assert evidence.distinct_weights != SINGLE_RECORDS
     for kinds in (((3, True, 1.0),), ((0, True, 1.0),), ((1, True, -1.0), (2, True, 2.0))):
         with refused("plan.evidence-too-many-records"):
-            lower_bound(d, Evidence(evidence.cells, evidence.numbers, None, kinds), plan.terms)
+            lower_bound(d, Evidence(evidence.cells, evidence.numbers, None, kinds), plan.table_part.terms)
     for kinds in ((), ((1, True, 0.0),)):
         with refused("plan.evidence-without-weight"):
-            lower_bound(d, Evidence(evidence.cells, evidence.numbers, None, kinds), plan.terms)
+            lower_bound(d, Evidence(evidence.cells, evidence.numbers, None, kinds), plan.table_part.terms)
     with refused("plan.evidence-separation-unexpected"):
         lower_bound(d, evidence, ObjectiveTerms())
     document = json.loads(plan.to_json())
@@ -197,11 +199,11 @@ def test_a_plan_cannot_claim_what_it_was_not_made_for():
     document["spec"]["privacy"]["once_per"] = ["t"]
     with refused("plan.integers-of-another-cost"):
         Plan.from_json(json.dumps(document))
-    loss = plan.strategy.loss(Adjacency(person(3, "t")))
+    loss = plan.table_part.strategy.loss(Adjacency(person(3, "t")))
     document["tables"][0]["cost"]["cost_squared"] = str(loss.cost_squared)
     forged = Plan.from_json(json.dumps(document))
     assert forged.hash != plan.hash
-    assert forged.exact_rho == loss.rho < plan.exact_rho
+    assert forged.loss.rho == loss.rho < plan.loss.rho
     assert forged.order.account != plan.order.account
 
 
@@ -215,11 +217,11 @@ def test_a_plan_cannot_claim_what_it_was_not_made_for():
 )
 def test_where_it_is_not_planned_for_the_charge_is_exact_all_the_same(domain, tables, unit):
     plan = planned(domain, tables, unit)
-    assert plan.exact_rho == plan.strategy.loss(Adjacency(unit)).rho
-    assert plan.exact_rho <= planned(domain, tables, person(unit.max_records, neighbours=unit.neighbours)).exact_rho * (
+    assert plan.loss.rho == plan.table_part.strategy.loss(Adjacency(unit)).rho
+    assert plan.loss.rho <= planned(domain, tables, person(unit.max_records, neighbours=unit.neighbours)).loss.rho * (
         1 + 1e-6
     )
-    assert 0 < plan.bound <= plan.objective_value
+    assert 0 < plan.bound <= plan.table_part.objective_value
     assert "single_records" in status_of(plan)
     if tables is not TABLES and domain is SMALL:  # no attribute distinguishes records
         assert plan.gap < 1e-5
@@ -234,9 +236,9 @@ def test_budgets_buy_more_once_a_month():
             planned(YEAR, [fn.table("month", "region", margin=20)], u, **options)
             for u in (person(12), person(12, "month"))
         )
-        assert once.relaxation < unlimited.relaxation / 10
-        assert once.exact_rho <= once.publication.budget.gaussian_rho
-        assert once.bound <= once.objective_value
+        assert once.table_part.relaxation < unlimited.table_part.relaxation / 10
+        assert once.loss.rho <= once.publication.budget.gaussian_rho
+        assert once.bound <= once.table_part.objective_value
 
 
 def test_pure_plans_and_questions_gain_nothing_and_say_what_they_cost():
@@ -245,7 +247,7 @@ def test_pure_plans_and_questions_gain_nothing_and_say_what_they_cost():
         {"questions": [fn.FiniteQuery.count("q", where={"t": "a"}, people=9, epsilon=1)]},
     ):
         unlimited, once = (planned(SMALL, TABLES[:1], u, **options) for u in (person(2), person(2, "t")))
-        assert once.exact_epsilon == unlimited.exact_epsilon if "privacy" in options else once.rho < unlimited.rho
+        assert once.loss.epsilon == unlimited.loss.epsilon if "privacy" in options else once.rho < unlimited.rho
         nothing = "saves nothing: the costs of its records add up"
         is_stated = [nothing in "\n".join(lines(plan_report(x))) for x in (unlimited, once)]
         assert is_stated == [False, "privacy" in options]
@@ -282,8 +284,8 @@ def test_places_once_each_are_charged_as_anywhere():
     places = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]), a=fn.Ordered(0, 1))
     for name in ("region", "town", "place"):
         plan = planned(places, [fn.table(name, margin=3)], person(2, "place"))
-        assert 0 < plan.bound <= plan.objective_value
-        assert plan.exact_rho <= planned(places, [fn.table(name, margin=3)], person(2)).exact_rho * (1 + 1e-6)
+        assert 0 < plan.bound <= plan.table_part.objective_value
+        assert plan.loss.rho <= planned(places, [fn.table(name, margin=3)], person(2)).loss.rho * (1 + 1e-6)
 
 
 def test_plans_say_what_a_person_is_counted_once_per():

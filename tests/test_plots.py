@@ -99,7 +99,7 @@ def test_a_report_shows_the_costliest_tables_and_counts_its_plans():
     reports = []
     figure = plots.report_figure(plan, progress=lambda *a: reports.append(a))
     axes_left, right = figure.axes
-    ranked = [t.name for t in sorted(plan.tables, key=lambda t: -t.price)]
+    ranked = [t.name for t in sorted(plan.table_part.tables, key=lambda t: -t.price)]
     assert legend(axes_left) == [*ranked, "present target"]
     assert all(len(line.get_xdata()) == 7 for line in axes_left.get_lines()[:-1])
     assert right.get_xlabel() == "δ (a probability)"

@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,10 +28,10 @@ ONE = np.array([1])
 
 
 class Holding:
-    """The part of a plan that is written out as a dense matrix."""
+    """A plan of one part with this strategy, which is written out as a dense matrix."""
 
     def __init__(self, strategy):
-        self.strategy = strategy
+        self.table_part = SimpleNamespace(strategy=strategy)
 
 
 def largest_column(design):

@@ -54,7 +54,7 @@ def test_one_release_passes_under_a_cap_whatever_month_is_made_to_mean(months, o
     Charged to one account by its sentence, 35 releases of clipped months passed, and the person's loss was ρ = 24.2.
     """
     capped, plan = months.order.account, others[name]
-    cap = ceil_dyadic(months.exact_rho)
+    cap = ceil_dyadic(months.loss.rho)
     assert float(cap) == pytest.approx(0.6915, abs=5e-5)
     with Ledger(":memory:") as ledger:
         ledger.set_cap(capped, cap)
@@ -68,16 +68,16 @@ def test_one_release_passes_under_a_cap_whatever_month_is_made_to_mean(months, o
                 charge(also=plan.order.losses_of_units(ledger.accounts()))
         assert sum(e.kind == "charge" for e in ledger.entries()) == 1
         passed = {"quarters": 8, "clipped": 35, "another column": 1}[name]  # as many as their own prices leave room for
-        assert cap // ceil_dyadic(plan.exact_rho) == passed
-        assert float(35 * months.exact_rho) == pytest.approx(24.2, abs=5e-3)
+        assert cap // ceil_dyadic(plan.loss.rho) == passed
+        assert float(35 * months.loss.rho) == pytest.approx(24.2, abs=5e-3)
         assert ledger.balance(capped).spent == cap
-        assert ledger.balance(plan.order.account).spent == ceil_dyadic(plan.exact_rho) <= cap
+        assert ledger.balance(plan.order.account).spent == ceil_dyadic(plan.loss.rho) <= cap
 
 
 def test_a_release_charges_a_promise_about_other_cells_what_records_anywhere_cost(months, others, tmp_path):
     """Stated by the release; and a bound that is no less of one that was there before the account."""
-    undivided = ceil_dyadic(planned(fn.Ordered(1, 12), fn.PrivacyUnit("person", 12)).exact_rho)
-    assert undivided == ceil_dyadic(9 * others["quarters"].exact_rho)
+    undivided = ceil_dyadic(planned(fn.Ordered(1, 12), fn.PrivacyUnit("person", 12)).loss.rho)
+    assert undivided == ceil_dyadic(9 * others["quarters"].loss.rho)
     with Ledger(tmp_path / "ledger.db") as ledger:
         one = released(months, ledger)
         assert list(one.prices) == [months.order.account]
@@ -98,7 +98,7 @@ def test_what_keeps_to_its_promise_adds_up_in_one_account(months):
     with Ledger(":memory:") as ledger:
         for plan in (months, labelled, months):
             ledger.charge(plan.order.account, plan.order.ledger_loss(), {"plan": plan.hash})
-        spent = 2 * ceil_dyadic(months.exact_rho) + ceil_dyadic(labelled.exact_rho)
+        spent = 2 * ceil_dyadic(months.loss.rho) + ceil_dyadic(labelled.loss.rho)
         assert ledger.balance(months.order.account).spent == spent
 
 
@@ -253,4 +253,4 @@ def test_an_unknown_promise_of_a_name_costs_more_and_never_less(months, others):
     plans = [months, *others.values()]
     for one, other in itertools.permutations(plans, 2):
         charges = one.order.losses_of_units([other.order.account])[other.order.account]
-        assert charges.rho == months.exact_rho >= one.exact_rho
+        assert charges.rho == months.loss.rho >= one.loss.rho

@@ -75,9 +75,9 @@ def test_units_of_several_records_and_replaced_ones_are_charged_exactly(neighbou
         source=fn.DataSource(outside_domain=outside),
     )
     check_plan(plan, gap=LOOSE_GAP)
-    assert plan.exact_epsilon == records * plan.strategy.rate * max(
-        plan.strategy.step(neighbours),
-        plan.strategy.step(fn.Neighbours.ADD_OR_REMOVE_ONE) if records > 1 or outside == "drop" else 0,
+    assert plan.loss.epsilon == records * plan.table_part.strategy.rate * max(
+        plan.table_part.strategy.step(neighbours),
+        plan.table_part.strategy.step(fn.Neighbours.ADD_OR_REMOVE_ONE) if records > 1 or outside == "drop" else 0,
     )
 
 
@@ -101,8 +101,8 @@ def test_a_budget_is_spent_and_never_exceeded(name, epsilon):
     plan = planned_quickly(zoo.WORKLOADS[name](), epsilon=epsilon)
     check_plan(plan, gap=LOOSE_GAP)
     free = planned_to_targets(name)
-    stretch = float(free.exact_epsilon / Fraction(epsilon)) ** 2
-    assert plan.relaxation == pytest.approx(stretch, rel=1e-3)
+    stretch = float(free.loss.epsilon / Fraction(epsilon)) ** 2
+    assert plan.table_part.relaxation == pytest.approx(stretch, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["marginals", "crossed", "uneven patterns", "five structured cells", "prefix"])
@@ -111,7 +111,7 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
     plan = planned(name)
     rows, _ = strategy_matrix(plan)
     dense = merged_matrix(plan) @ np.linalg.pinv(rows.astype(float), rcond=1e-11)
-    workload, d = plan.publication.workload, plan.decomposition
+    workload, d = plan.publication.workload, plan.table_part.decomposition
     done = 0
     for i, t in enumerate(workload.tables):
         shape = t.shape(workload.domain)
@@ -119,7 +119,7 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
         done += len(block)
         group, position = d.group_of(i)
         layout = group.layout(position)
-        values, counts = plan.estimation.coefficients(group, position)
+        values, counts = plan.table_part.estimation.coefficients(group, position)
         each = np.sort(np.repeat(np.abs(values), counts.astype(int), axis=1), axis=1)
         outer = tuple(d.sizes[a] for a in layout.axes)
         expanded = np.broadcast_to(
@@ -130,10 +130,12 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
             np.sort(np.abs(block), axis=1),
             atol=1e-9 * np.abs(block).max(),
         )
-        variances = NOISE_VARIANCE * plan.strategy.scale**2 * (each**2).sum(axis=1)
-        np.testing.assert_allclose(variances, plan.variances[layout.rows], rtol=1e-7)
+        variances = NOISE_VARIANCE * plan.table_part.strategy.scale**2 * (each**2).sum(axis=1)
+        np.testing.assert_allclose(variances, plan.table_part.variances[layout.rows], rtol=1e-7)
         combination = np.random.default_rng(i).normal(size=shape)
-        single = plan.estimation.noise_coefficients(reconstruct.adjoint(plan, {t.name: combination}))
+        single = plan.table_part.estimation.noise_coefficients(
+            reconstruct.adjoint(plan.table_part, {t.name: combination})
+        )
         np.testing.assert_allclose(
             single, combination.ravel() @ block, atol=1e-9 * np.abs(block).max() * combination.size
         )
@@ -147,13 +149,13 @@ def test_requested_margins_hold_although_the_noise_is_not_normal(name):
     wider = []
     for t in workload.tables:
         gamma = t.target.level(workload.confidence)
-        moe = plan.table_margins(t.name)
-        normal = stats.norm.isf((1 - gamma) / 2) * np.sqrt(plan.table_variances(t.name))
+        moe = plan.table_part.table_margins(t.name)
+        normal = stats.norm.isf((1 - gamma) / 2) * np.sqrt(plan.table_part.table_variances(t.name))
         wider.append((moe / normal).max())
         if t.target.kind.value == "margin":
             assert (moe <= t.targets(workload.domain)).all()
     assert all(x > 0.97 for x in wider)
-    assert plan.relaxation <= 1 + EXACT
+    assert plan.table_part.relaxation <= 1 + EXACT
 
 
 @pytest.mark.parametrize("privacy", ["pure", "zcdp"])
@@ -161,7 +163,7 @@ def test_a_confidence_out_of_range_is_refused_for_every_kind_of_noise(privacy):
     plan = fn.plan(fn.matrix_workload(np.eye(2), variances=4.0), privacy=privacy)
     for confidence in (0.0, 1.0, math.nan):
         with refused("workload.confidence-out-of-range"):
-            plan.table_margins(plan.tables[0].name, confidence)
+            plan.table_part.table_margins(plan.table_part.tables[0].name, confidence)
 
 
 # --- the exact ε of small strategies ----------------------------------------------------------------------
@@ -177,11 +179,11 @@ def test_the_reported_margin_is_the_widest_of_its_table():
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), month=fn.Ordered(1, 12))
     tables = [fn.table("sex", "month", margin=10), fn.table("sex", cumulative="month", margin=15)]
     plan = fn.plan(fn.Workload(domain, tables), privacy="pure")
-    for summary in plan.tables:
-        assert summary.achieved_moe == plan.table_margins(summary.name).max()
-    summed = plan.tables[1]
-    largest = np.argmax(plan.table_variances(summed.name))
-    assert plan.table_margins(summed.name).ravel()[largest] < 0.99 * summed.achieved_moe
+    for summary in plan.table_part.tables:
+        assert summary.achieved_moe == plan.table_part.table_margins(summary.name).max()
+    summed = plan.table_part.tables[1]
+    largest = np.argmax(plan.table_part.table_variances(summed.name))
+    assert plan.table_part.table_margins(summed.name).ravel()[largest] < 0.99 * summed.achieved_moe
 
 
 def test_epsilon_by_hand():
@@ -302,32 +304,33 @@ def test_amounts_of_too_many_steps_leave_fewer_bits_or_nothing():
 def test_a_strategy_that_does_not_answer_is_refused():
     workload = zoo.WORKLOADS["marginals"]()
     plan = planned("marginals")
-    d = plan.decomposition
+    d = plan.table_part.decomposition
     blind = PureStrategy(d.cell_structure, (MeasuredMargin((0,), np.array([[1]])),), 2.0**14)
+    blind_plan = plan_of(replace(plan.publication, workload=workload), blind, plan.table_part.evidence, "made up")
     with refused("plan.strategy-without-margin"):
-        plan_of(replace(plan.publication, workload=workload), blind, plan.evidence, "made up").variances  # noqa: B018
+        blind_plan.table_part.variances  # noqa: B018
     prefix = planned("prefix")
     one = PureStrategy(
-        prefix.decomposition.cell_structure, (MeasuredMargin((), np.ones((1, 8), dtype=np.int64)),), 2.0**14
+        prefix.table_part.decomposition.cell_structure, (MeasuredMargin((), np.ones((1, 8), dtype=np.int64)),), 2.0**14
     )
     with refused("plan.strategy-too-coarse"):
-        plan_of(prefix.publication, one, prefix.evidence, "made up").variances  # noqa: B018
+        plan_of(prefix.publication, one, prefix.table_part.evidence, "made up").table_part.variances  # noqa: B018
 
 
 def test_a_strategy_that_only_rounding_makes_invertible_is_refused():
     """Two queries for three unknowns: the last pivot of AᵀA is 1e-14 and positive, and values would be far off."""
     honest = fn.plan(fn.matrix_workload(np.eye(3, dtype=int), variances=3e6**2), privacy="pure")
     rows = np.array([[-1, 5, -7], [8, 4, 3]])
-    forged = PureStrategy(honest.decomposition.cell_structure, (MeasuredMargin((), rows),), 2.0**14)
+    forged = PureStrategy(honest.table_part.decomposition.cell_structure, (MeasuredMargin((), rows),), 2.0**14)
     with refused("plan.singular-laplace-strategy"):
-        plan_of(honest.publication, forged, honest.evidence, "made up").variances  # noqa: B018
+        plan_of(honest.publication, forged, honest.table_part.evidence, "made up").table_part.variances  # noqa: B018
 
 
 def test_a_plan_s_noise_is_never_coarse():
     """Below that, half-widths and intervals of many numbers at once would rely on what is not proven."""
     plan = planned("prefix")
     with refused("plan.laplace-noise-too-coarse"):
-        remade(plan, strategy=replace(plan.strategy, scale=2.0**13))
+        remade(plan, strategy=replace(plan.table_part.strategy, scale=2.0**13))
 
 
 # --- requests ---------------------------------------------------------------------------------------------
@@ -362,10 +365,10 @@ def test_a_pure_budget_needs_a_pure_promise():
 
 def test_a_cap_refuses_costlier_plans():
     plan = planned("marginals")
-    assert planned("marginals", cap=fn.Budget(epsilon=plan.exact_epsilon)).exact_epsilon == plan.exact_epsilon
+    assert planned("marginals", cap=fn.Budget(epsilon=plan.loss.epsilon)).loss.epsilon == plan.loss.epsilon
     with refused("plan.laplace-plan-exceeds-cap"):
         fn.plan(
-            zoo.WORKLOADS["marginals"](), privacy="pure", cap=fn.Budget(epsilon=plan.exact_epsilon * Fraction(99, 100))
+            zoo.WORKLOADS["marginals"](), privacy="pure", cap=fn.Budget(epsilon=plan.loss.epsilon * Fraction(99, 100))
         )
 
 
@@ -416,7 +419,7 @@ def damaged(plan, change):
 def test_altered_plans_are_not_read(change):
     plan = planned("crossed")
     with pytest.raises((PlanError, SpecError)):
-        Plan.from_json(damaged(plan, change)).variances  # noqa: B018
+        Plan.from_json(damaged(plan, change)).table_part.variances  # noqa: B018
 
 
 SPEC = """
@@ -458,20 +461,20 @@ def people(count=500):
 def test_from_specification_to_verified_tables(tmp_path):
     """The whole path: plan, release, ledger with its ε, verify, read again, further questions."""
     plan = fn.plan(fn.Spec.from_toml(SPEC).publication())
-    assert 0 <= Fraction(1, 3) - plan.exact_epsilon < Fraction(1, 10**9)
+    assert 0 <= Fraction(1, 3) - plan.loss.epsilon < Fraction(1, 10**9)
     ledger = tmp_path / "ledger.sqlite"
     released = fn.release(plan, people(), ledger=ledger, directory=tmp_path / "release")
     with fn.Ledger(ledger) as book:
         entry, _ = book.entries()
-        assert entry.epsilon == plan.exact_epsilon
-        assert entry.rho == ceil_dyadic(plan.exact_rho) <= plan.exact_epsilon**2 / 2
+        assert entry.epsilon == plan.loss.epsilon
+        assert entry.rho == ceil_dyadic(plan.loss.rho) <= plan.loss.epsilon**2 / 2
         assert entry.detail["mechanism"] == "pure-fit-for-use"
-        assert book.balance(entry.account).epsilon_spent == plan.exact_epsilon
+        assert book.balance(entry.account).epsilon_spent == plan.loss.epsilon
     checked = fn.verify(tmp_path / "release")
     assert checked.ok, checked
     assert fn.Release.read(tmp_path / "release") == released
     document = json.loads((tmp_path / "release" / "release.json").read_text())
-    assert document["charge"]["pure_epsilon"] == str(plan.exact_epsilon)
+    assert document["charge"]["pure_epsilon"] == str(plan.loss.epsilon)
     assert document["mechanism"]["noise"] == {"id": "report.noise.laplace"}
     for name in released:
         assert (released[name]["moe"] > stats.norm.isf(0.025) * released[name]["std_error"]).all()
@@ -495,14 +498,14 @@ def test_the_better_of_both_is_taken_and_both_are_shown(epsilon):
     measure = [a.epsilon if epsilon is None else a.error for a in comparison.alternatives]
     assert measure == sorted(measure)
     pure = comparison.plan
-    assert measure[0] == pytest.approx(pure.epsilon() if epsilon is None else np.sqrt(pure.relaxation))
+    assert measure[0] == pytest.approx(pure.epsilon() if epsilon is None else np.sqrt(pure.table_part.relaxation))
     gaussian = fn.plan(zoo.WORKLOADS["prefix"](), **({} if epsilon is None else {"epsilon": epsilon}))
     line = next(a for a in comparison.alternatives if a.privacy is fn.Privacy.ZCDP)
     assert line.epsilon == pytest.approx(gaussian.epsilon())
-    assert line.error == pytest.approx(np.sqrt(gaussian.relaxation))
+    assert line.error == pytest.approx(np.sqrt(gaussian.table_part.relaxation))
     assert list(comparison.to_frame()["family"]) == [a.family for a in comparison.alternatives]
     repeated = fn.plan(zoo.WORKLOADS["prefix"](), privacy="auto", **({} if epsilon is None else {"epsilon": epsilon}))
-    assert repeated.exact_cost == pure.exact_cost
+    assert repeated.table_part.exact_cost == pure.table_part.exact_cost
 
 
 @pytest.mark.slow
@@ -526,16 +529,16 @@ def test_a_choice_needs_an_epsilon_with_its_delta():
 def test_intervals_hold_as_often_as_they_say(name):
     """4,000 releases with the real sampler: detects a coverage off by two percent, a variance off by a fifth."""
     plan, count = planned(name), 4000
-    s = plan.strategy
+    s = plan.table_part.strategy
     draws = [noise.discrete_laplace(s.scale, count * n).reshape(count, n) for n in s.lengths]
     for t, e in rebuilt_releases(plan, draws).items():
-        stated = plan.table_variances(t)
+        stated = plan.group(t).table_variances(t)
         kurtosis = 3.0  # at most that of a single Laplace variable
         allowance = -stats.norm.ppf(SIGNIFICANCE / stated.size) * np.sqrt((2 + kurtosis) / count)
         assert np.abs((e**2).mean(axis=0) / stated - 1).max() < allowance
         assert np.abs(e.mean(axis=0) / np.sqrt(stated / count)).max() < -stats.norm.ppf(SIGNIFICANCE / stated.size)
         for gamma in (0.5, 0.95, 0.999):
-            assert as_often_as(np.abs(e) <= plan.table_margins(t, gamma), gamma, slack=1e-3)
+            assert as_often_as(np.abs(e) <= plan.group(t).table_margins(t, gamma), gamma, slack=1e-3)
 
 
 @pytest.mark.slow
@@ -544,7 +547,7 @@ def test_all_numbers_of_a_table_hold_at_once_on_request():
     domain = fn.Domain(a=fn.Ordered(0, 4), b=fn.Ordered(0, 3))
     workload = fn.Workload(domain, [fn.table("a", cumulative="b", max_deviation=20, confidence=0.9)])
     plan, count = fn.plan(workload, privacy="pure"), 4000
-    s = plan.strategy
+    s = plan.table_part.strategy
     draws = [noise.discrete_laplace(s.scale, count * n).reshape(count, n) for n in s.lengths]
     (errors,) = rebuilt_releases(plan, draws).values()
     inside = [(np.abs(e) <= 20).all() for e in errors]

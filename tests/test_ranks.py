@@ -75,8 +75,10 @@ def test_where_many_agree_the_median_is_published_all_but_surely():
     """A bound on mechanisms that see only the true answer is 0.031 there: they cannot distinguish it from any other."""
     domain = fn.Domain(age=fn.Ordered(0, 85))
     query = FiniteQuery.median("usual age", "age", people=1000, epsilon=1)
-    (by_rank,) = fn.plan(fn.Workload(domain, []), questions=[query]).finite
-    (with_prior,) = fn.plan(fn.Workload(domain, []), questions=[replace(query, prior=(1 / 86,) * 86)]).finite_summaries
+    (by_rank,) = [q.mechanism for q in fn.plan(fn.Workload(domain, []), questions=[query]).questions]
+    (with_prior,) = [
+        q.summary for q in fn.plan(fn.Workload(domain, []), questions=[replace(query, prior=(1 / 86,) * 86)]).questions
+    ]
     ages = np.full(86, 10)
     ages[[0, 40, 85]] += [78, 34, 28]  # 478 are younger, 44 are 40, and 478 are older
     index = by_rank.index_of(ages.tolist())
@@ -197,9 +199,9 @@ def test_a_quantile_is_planned_released_and_verified(tmp_path):
     path = tmp_path / "spec.toml"
     path.write_text(SPEC, encoding="utf-8")
     plan = fn.plan(fn.load_spec(path))
-    old, half = plan.finite_summaries
+    old, half = [q.summary for q in plan.questions]
     assert (old.family, old.hit_rate, old.moe) == ("ranks", None, None)
-    assert fn.Plan.from_json(plan.to_json()).finite_summaries == (old, half)
+    assert [q.summary for q in fn.Plan.from_json(plan.to_json()).questions] == [old, half]
     counts = np.full(10, 6)
     released = fn.release(plan, counts, ledger=tmp_path / "ledger.db", directory=tmp_path / "release")
     assert released.charge.epsilon == 1
@@ -216,7 +218,7 @@ def test_a_prior_of_the_answer_asks_for_a_mechanism_of_the_answer():
     domain = fn.Domain(age=fn.Ordered(0, 3))
     query = FiniteQuery.median("half", "age", people=9, epsilon=2)
     for other in (replace(query, prior=(0.1, 0.2, 0.3, 0.4)), replace(query, aim=finite.Aim.MEAN_ABSOLUTE_ERROR)):
-        (summary,) = fn.plan(fn.Workload(domain, []), questions=[other]).finite_summaries
+        (summary,) = [q.summary for q in fn.plan(fn.Workload(domain, []), questions=[other]).questions]
         assert summary.rank_moe is None
         assert summary.hit_rate > 0.25
     document = {"family": "ranks", "form": "ranks", "alpha": "1/2"}

@@ -59,7 +59,7 @@ for folder in sys.argv[1:]:
         "tables": {name: csv_text(release[name]) for name in release},
         "sum": [total.value, total.std_error, total.moe],
         "posteriors": [release.posterior(x)["probability"].tolist() for x, a in release.finite.items() if a.hit_rate],
-        "histogram": release.histogram.to_numpy().tolist() if release.plan.setting else None,
+        "histogram": release.histogram.to_numpy().tolist() if release.plan.table_part.setting else None,
         "failing": [f"{english(c.claim)}: {english(c.finding)}" for c in verify(folder).checks if not c.holds],
         "charge": release.charge,
     }))
@@ -105,7 +105,7 @@ def test_whoever_releases_is_given_what_the_ledger_says(tmp_path):
         entry, _ = ledger.entries()
     assert charge == entry
     assert (charge.sequence, charge.epsilon) == (1, None)
-    assert charge.rho >= plan.exact_rho
+    assert charge.rho >= plan.loss.rho
 
 
 # --- files next to releases ----------------------------------------------------------------------------------

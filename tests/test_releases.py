@@ -273,14 +273,14 @@ def test_release_json_says_what_was_done_exactly(small_release, tmp_path):
     folder = small_release.write(tmp_path / "release")
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     assert document["plan"] == SMALL.hash
-    assert Fraction(document["charge"]["rho"]) == SMALL.exact_rho <= Fraction(document["charge"]["rho_decimal"])
+    assert Fraction(document["charge"]["rho"]) == SMALL.loss.rho <= Fraction(document["charge"]["rho_decimal"])
     assert document["charge"]["rho_decimal"] == SMALL.rho
     assert document["charge"]["source"] == "people"
     assert document["charge"]["epsilon"] == SMALL.epsilon()
-    assert document["spec"] == SMALL.document()["spec"]
+    assert document["spec"] == json.loads(SMALL.to_json())["spec"]
     assert document["mechanism"]["name"] == "fit-for-use"
     scales = [Fraction(x) for s in document["mechanism"]["scales"] for x in s["scales"]]
-    assert scales == [Fraction(s.scale) for s in SMALL.strategy.sectors]
+    assert scales == [Fraction(s.scale) for s in SMALL.table_part.strategy.sectors]
     assert set(document["versions"]) == {"fitnoise", "numpy", "duckdb"}
     assert (folder / "plan.json").read_text(encoding="utf-8") == SMALL.to_json()
     with duckdb.connect() as connection:
@@ -631,12 +631,12 @@ def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_pa
     long = fn.plan(fn.Workload(domain, [fn.table("a", margin=3, name="n" * 300)]))
     with refused("release.place-not-writable"):
         fn.release(long, np.array([1, 2]), ledger=ledger, directory=tmp_path / "r")
-    main_sector, *others = SMALL.strategy.sectors
+    main_sector, *others = SMALL.table_part.strategy.sectors
     equal_rows = np.repeat(
         main_sector.mixing[-1:], len(main_sector.mixing), axis=0
     )  # every row the same: the charge would buy nothing
-    strategy = with_sectors(SMALL.strategy, [replace(main_sector, mixing=equal_rows), *others])
-    lost = plan_of(SMALL.publication, strategy, SMALL.evidence, SMALL.status)
+    strategy = with_sectors(SMALL.table_part.strategy, [replace(main_sector, mixing=equal_rows), *others])
+    lost = plan_of(SMALL.publication, strategy, SMALL.table_part.evidence, SMALL.table_part.status)
     for directory in (None, tmp_path / "r"):
         with refused("plan.singular-sector"):
             fn.release(lost, COUNTS, ledger=ledger, directory=directory)
@@ -657,7 +657,7 @@ def test_errors_of_data_and_ledger_leave_nothing(tmp_path):
         assert book.entries() == []
     assert not list(tmp_path.iterdir())
     with fn.Ledger(ledger) as book:
-        book.set_cap(fn.Account("people", SMALL.publication.unit), SMALL.exact_rho * Fraction(3, 2))
+        book.set_cap(fn.Account("people", SMALL.publication.unit), SMALL.loss.rho * Fraction(3, 2))
         main_release = fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "first")
         with pytest.raises(BudgetExceeded):
             fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "second", again=True)
@@ -690,7 +690,7 @@ STAYS = (
 def finish(folder_of, *others):
     """Make the same call again: it finishes the release, of the one charge that there is, and leaves nothing else."""
     finished = fn.release(SMALL, COUNTS, ledger=folder_of / "ledger.db", directory=folder_of / "r")
-    assert spent(folder_of / "ledger.db") == ceil_dyadic(SMALL.exact_rho)
+    assert spent(folder_of / "ledger.db") == ceil_dyadic(SMALL.loss.rho)
     with fn.Ledger(folder_of / "ledger.db") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
         assert fn.verify(folder_of / "r", ledger=ledger).ok

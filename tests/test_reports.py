@@ -13,6 +13,7 @@ from fitnoise.interfaces.reports.comparisons import comparison_report, settings_
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import _of_tables, plan_report
 from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
+from fitnoise.kernel.losses import rounded_up
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.messages import Message, Value, ValueKind, english, translator
@@ -77,12 +78,15 @@ def test_every_kind_of_plan_is_reported(plan):
     check_report(report)
     printed = document(report)
     assert report.title == "People"
-    assert printed.pop("status") == [english(m) for m in plan.status]
-    for key in ("hash", "rho", "mu", "objective_value", "bound", "gap", "numbers", "noisy_answers", "cost_squared"):
+    assert printed.pop("status") == [english(m) for m in plan.table_part.status]
+    for key in ("hash", "rho", "bound", "gap"):
         assert printed[key] == getattr(plan, key)
-    assert (printed["epsilon"], printed["best_guess"]) == (plan.epsilon(), plan.best_guess)
+    for key in ("objective_value", "numbers", "noisy_answers"):
+        assert printed[key] == getattr(plan.table_part, key)
+    assert (printed["mu"], printed["cost_squared"]) == (plan.loss.mu, rounded_up(plan.table_part.exact_cost))
+    assert (printed["epsilon"], printed["best_guess"]) == (plan.epsilon(), plan.loss.best_guess)
     assert [t["achieved_moe"] for t in printed["tables"]] == [s.achieved_moe for s in plan.summaries]
-    assert [q["epsilon_exact"] for q in printed["finite"]] == [str(e) for e in plan.finite_epsilons]
+    assert [q["epsilon_exact"] for q in printed["finite"]] == [str(q.exact_epsilon) for q in plan.questions]
     names = [s.title for s in report.sections if s.title]
     assert len(set(names)) == len(names)
 
@@ -136,7 +140,7 @@ def test_reports_of_releases_do_not_depend_on_the_data_but_in_answers(plan):
     for shows_all in (False, True):
         one_report, other_report = release_report(one, show_all=shows_all), release_report(other, show_all=shows_all)
         check_report(one_report)
-        assert (one_report == other_report) == (not plan.finite)
+        assert (one_report == other_report) == (not plan.questions)
         assert without_answers(one_report) == without_answers(other_report)
 
 
@@ -175,7 +179,7 @@ def test_receipts_and_ledgers_are_reported(plan, limit):
         for cap in LIMITS[limit]:
             ledger.set_cap(account, **cap)
         balance, entries, head = ledger.balance(account), ledger.entries(), ledger.head()
-    for rise, turn in ((plan.exact_rho / 2, "rose by"), (-plan.exact_rho, "fell by"), (Fraction(), "did not rise")):
+    for rise, turn in ((plan.loss.rho / 2, "rose by"), (-plan.loss.rho, "fell by"), (Fraction(), "did not rise")):
         table_names = ["area", "area by age cumulative"] if rise else ["area"]
         receipt = receipt_report(plan, answered(plan).finite.values(), Path("r"), table_names, rise, balance)
         check_report(receipt)

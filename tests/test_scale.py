@@ -64,13 +64,13 @@ def test_marginals_of_3_by_4_by_5(variances, optimum):
         parts = [fn.all_tables(1, names, variance=1), fn.all_tables(2, names, variance=1)]
     plan = fn.plan(fn.Workload(domain, parts), gap=GAP)
     assert plan.bound <= optimum * (1 + 1e-8)
-    assert optimum * (1 - 1e-8) <= plan.cost_squared <= optimum * (1 + GAP)
+    assert optimum * (1 - 1e-8) <= float(plan.table_part.exact_cost) <= optimum * (1 + GAP)
 
 
 def test_the_cube_of_16():
     plan = fn.plan(cube(3, 16, (1, 2), variance=1), gap=GAP)
     assert plan.bound <= 5.17893474 * (1 + 1e-8)
-    assert 5.17893474 * (1 - 1e-8) <= plan.cost_squared <= 5.17893474 * (1 + GAP)
+    assert 5.17893474 * (1 - 1e-8) <= float(plan.table_part.exact_cost) <= 5.17893474 * (1 + GAP)
 
 
 # --- patterns are their tables ----------------------------------------------------------------------------------
@@ -80,12 +80,12 @@ def test_the_cube_of_16():
 def test_a_pattern_plans_as_its_tables_written_out(name):
     joint, single = (fn.plan(w, gap=1e-8) for w in (zoo.WORKLOADS[name](), written_out(zoo.WORKLOADS[name]())))
     assert joint.bound == pytest.approx(single.bound, rel=3e-8)
-    assert joint.decomposition.variances.tolist() == single.decomposition.variances.tolist()
-    assert [t.name for t in joint.tables] == [t.name for t in single.tables]
+    assert joint.table_part.decomposition.variances.tolist() == single.table_part.decomposition.variances.tolist()
+    assert [t.name for t in joint.table_part.tables] == [t.name for t in single.table_part.tables]
     workload = joint.publication.workload
     for table in workload.tables:
-        variances = joint.table_variances(table.name)
-        np.testing.assert_allclose(variances, single.table_variances(table.name), rtol=1e-3)
+        variances = joint.table_part.table_variances(table.name)
+        np.testing.assert_allclose(variances, single.table_part.table_variances(table.name), rtol=1e-3)
         assert (variances <= table.variances(workload.domain, workload.confidence)).all()
 
 
@@ -176,15 +176,15 @@ def test_with_many_noise_scales_the_price_is_rounded_up_by_next_to_nothing(monke
     domain = fn.Domain({f"a{i}": fn.Ordered(0, 1 + i % 3) for i in range(14)})
     variances = np.random.default_rng(4).uniform(1, 10, math.comb(14, 2))
     plan = fn.plan(fn.Workload(domain, [fn.all_tables(2, list(domain), variance=variances)]))
-    scales = {x for g in plan.strategy.groups for x in g.scales.tolist()}
+    scales = {x for g in plan.table_part.strategy.groups for x in g.scales.tolist()}
     assert len(scales) > linear.EXACT_SCALES
-    stated = plan.strategy.profile()
+    stated = plan.table_part.strategy.profile()
     monkeypatch.setattr(linear, "EXACT_SCALES", 10**6)
-    fresh = Strategy(plan.strategy.structure, plan.strategy.groups)
+    fresh = Strategy(plan.table_part.strategy.structure, plan.table_part.strategy.groups)
     for up, exact in zip(stated, fresh.profile(), strict=True):
         assert exact <= up <= exact * (1 + Fraction(1, 2**80))
         assert up.denominator.bit_length() < 300 < exact.denominator.bit_length()
-    assert all(x <= y for x, y in zip(fresh.group_costs, plan.strategy.group_costs, strict=True))
+    assert all(x <= y for x, y in zip(fresh.group_costs, plan.table_part.strategy.group_costs, strict=True))
 
 
 # --- measuring and rebuilding without arrays over the domain -------------------------------------------------------
@@ -211,7 +211,7 @@ def test_every_table_of_a_wide_domain_is_rebuilt_without_noise(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 500, rng)
     measurement = measured(wide, frame, noise=Replay())
-    rebuilt = reconstruct.RebuiltTables(wide, measurement.answers[0])
+    rebuilt = reconstruct.RebuiltTables(wide.table_part, measurement.answers[0])
     for name in ("a3", "a0 by a1", "a7 by a29", "a28 by a29"):
         attributes = wide.publication.workload[name].attributes
         truth = np.zeros([domain[a].size for a in attributes])
@@ -227,7 +227,7 @@ def test_tables_agree_on_what_they_share(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 2000, rng)
     measurement = measured(wide, frame)
-    rebuilt = reconstruct.RebuiltTables(wide, measurement.answers[0])
+    rebuilt = reconstruct.RebuiltTables(wide.table_part, measurement.answers[0])
     for a, b in combinations(("a4", "a11", "a23"), 2):
         both = rebuilt.table(f"{a} by {b}")
         np.testing.assert_allclose(both.sum(axis=1), rebuilt.table(a), atol=1e-9 * len(frame))
@@ -240,11 +240,11 @@ def test_one_record_moves_the_answers_by_its_price(wide, rng):
     frame = people(wide.publication.workload.domain, 50, rng)
     one, other = (measured(wide, f, noise=Replay()).answers[0] for f in (frame, frame.iloc[1:]))
     shift = Fraction(0)
-    for g, y, z in zip(wide.strategy.groups, one, other, strict=True):
+    for g, y, z in zip(wide.table_part.strategy.groups, one, other, strict=True):
         starts = np.cumsum(g.answers) - g.answers
         squares = np.add.reduceat((y - z).astype(object) ** 2, starts)
         shift += sum(Fraction(int(x)) / Fraction(s) ** 2 for x, s in zip(squares, g.scales.tolist(), strict=True))
-    assert shift <= wide.exact_cost <= shift * (1 + Fraction(1, 2**80))
+    assert shift <= wide.table_part.exact_cost <= shift * (1 + Fraction(1, 2**80))
 
 
 @pytest.mark.slow
@@ -258,10 +258,10 @@ def test_sums_over_tables_have_the_errors_stated(wide, rng):
     )
     estimates = np.empty((count, 2))
     for i in range(count):
-        answers = [noise.discrete_gaussians(g.scales, g.answers) for g in wide.strategy.groups]
+        answers = [noise.discrete_gaussians(g.scales, g.answers) for g in wide.table_part.strategy.groups]
         release = fn.Release(wide, answers)
         estimates[i] = release.estimate(f).value, release.estimate(h).value
-    stated = np.array([[reconstruct.covariance(wide, x, y) for y in (f, h)] for x in (f, h)])
+    stated = np.array([[reconstruct.covariance(wide.table_part, x, y) for y in (f, h)] for x in (f, h)])
     white = np.linalg.solve(np.linalg.cholesky(stated), estimates.T)
     # Σ white² is χ² with count degrees of freedom for each, and their product has mean 0
     low, high = stats.chi2.ppf([SIGNIFICANCE / 6, 1 - SIGNIFICANCE / 6], count)
@@ -320,13 +320,13 @@ targets = {
     "by order": lambda k: fn.ByTableSize(1.0, 0.5),
 }[sys.argv[1]]
 plan = fn.plan(fn.Workload(domain, [fn.all_tables(k, list(domain), variance=targets(k)) for k in (1, 2, 3)]), gap=1e-6)
-assert len(plan.tables) == 166_750
-assert (plan.variances <= plan.decomposition.variances).all()
-own = plan.summary(166_749)
+assert len(plan.table_part.tables) == 166_750
+assert (plan.table_part.variances <= plan.table_part.decomposition.variances).all()
+own = plan.table_part.summary(166_749)
 assert own.name == "a97 by a98 by a99" and own.numbers == 1000
 again = fn.Plan.from_json(plan.to_json())
 assert again.hash == plan.hash and again.gap == plan.gap <= 1e-6
-print(plan.cost_squared, plan.bound, peak_memory())
+print(float(plan.table_part.exact_cost), plan.bound, peak_memory())
 """
 
 

@@ -103,7 +103,7 @@ def test_a_large_matrix_of_reals_of_low_rank_reaches_its_gap(rng):
     """Basis entries of 26 bits leave room for strategies of enough bits within 64-bit noise."""
     plan = fn.plan(fn.matrix_workload(rng.random((64, 256)), variances=1), gap=1e-6)
     assert plan.gap <= 1e-6
-    assert plan.decomposition.query_shift < 1e-7
+    assert plan.table_part.decomposition.query_shift < 1e-7
 
 
 def test_a_basis_that_misses_a_little_is_refused_or_stated():

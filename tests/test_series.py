@@ -54,11 +54,11 @@ CHANGES = fn.table(**CHANGED)
 )
 def test_series_cost_what_the_reference_says_and_no_less_is_possible(periods, max_records, requested, best):
     plan = monthly(periods, max_records, *requested.get("tables", ()), matrix=requested.get("matrix"))
-    assert float(plan.exact_cost) == pytest.approx(best, rel=2e-4)
+    assert float(plan.table_part.exact_cost) == pytest.approx(best, rel=2e-4)
     assert plan.gap < 2e-4
-    assert (plan.variances <= plan.decomposition.variances).all()
+    assert (plan.table_part.variances <= plan.table_part.decomposition.variances).all()
     parsed = Plan.from_json(plan.to_json())
-    assert (parsed.hash, parsed.bound, parsed.exact_rho) == (plan.hash, plan.bound, plan.exact_rho)
+    assert (parsed.hash, parsed.bound, parsed.loss.rho) == (plan.hash, plan.bound, plan.loss.rho)
     assert "record_sets" in status_of(plan)
 
 
@@ -78,10 +78,10 @@ SEASONS = np.kron(np.eye(2), np.tril(np.ones((4, 4))))
 def test_what_follows_one_another_costs_what_its_written_out_matrix_does(requested, matrix):
     """Proven to be the same by either proof; of averages the target is that of the mean, not of a sum."""
     by_view, explicit = monthly(8, 4, fn.table(**requested, std_error=1)), monthly(8, 4, matrix=matrix)
-    assert by_view.bound <= float(explicit.exact_cost) * (1 + 1e-12)
-    assert explicit.bound <= float(by_view.exact_cost) * (1 + 1e-12)
+    assert by_view.bound <= float(explicit.table_part.exact_cost) * (1 + 1e-12)
+    assert explicit.bound <= float(by_view.table_part.exact_cost) * (1 + 1e-12)
     assert max(by_view.gap, explicit.gap) < 2e-4
-    assert by_view.variances.max() == pytest.approx(1, rel=1e-4)
+    assert by_view.table_part.variances.max() == pytest.approx(1, rel=1e-4)
 
 
 YEARS = np.vstack([np.eye(36), np.kron(np.eye(3), np.ones(12)) / 2])
@@ -93,15 +93,15 @@ YEARS = np.vstack([np.eye(36), np.kron(np.eye(3), np.ones(12)) / 2])
 def test_periods_of_which_sets_are_too_many_to_look_at_cost_what_the_best_does(requested, best):
     """Signed products: by rows, or of single records, a fifth to a half more is charged."""
     plan = monthly(36, 36, *requested.get("tables", ()), matrix=requested.get("matrix"))
-    assert plan.bound <= best * (1 + 1e-9) <= float(plan.exact_cost) * (1 + 1e-9) <= best * (1 + 2e-5)
+    assert plan.bound <= best * (1 + 1e-9) <= float(plan.table_part.exact_cost) * (1 + 1e-9) <= best * (1 + 2e-5)
     assert plan.gap < 2e-4
-    assert Plan.from_json(plan.to_json()).exact_cost == plan.exact_cost
+    assert Plan.from_json(plan.to_json()).table_part.exact_cost == plan.table_part.exact_cost
 
 
 def test_separate_months_cost_more_than_a_series():
     """Each on its own: twelve months and their changes, 24 times a month; months and the year to date, 12."""
     plan = monthly(12, 12, MONTHS, FOUR)
-    assert 2 * plan.separate_rho == pytest.approx(12 + sum(k**2 for k in range(1, 13)) / 16)
+    assert 2 * plan.table_part.separate_rho == pytest.approx(12 + sum(k**2 for k in range(1, 13)) / 16)
     assert 2 * plan.rho == pytest.approx(9, rel=1e-3)
 
 
@@ -133,7 +133,7 @@ def test_a_plan_says_what_periods_on_their_own_would_cost(requested, max_records
 def test_averages_and_seasonal_differences_cost_less_than_their_months(periods, requested, best, separately):
     plan = monthly(periods, periods, fn.table(**requested, std_error=1))
     assert plan.bound <= best * (1 + 1e-4)
-    assert float(plan.exact_cost) == pytest.approx(best, rel=2e-4)
+    assert float(plan.table_part.exact_cost) == pytest.approx(best, rel=2e-4)
     assert plan.gap < 2e-4
     assert 2 * separate_periods_rho(plan.table_part) == pytest.approx(separately, rel=2e-4)
 
@@ -150,7 +150,9 @@ def test_regions_occur_next_to_periods_that_are_planned_separately():
         plan = fn.plan(fn.Workload(domain, tables), unit=unit)
         yearly = fn.Domain(region=domain["region"], kind=domain["kind"])
         year = fn.plan(fn.Workload(yearly, [fn.table("region", cumulative="kind", std_error=1)]))
-        assert 2 * separate_periods_rho(plan.table_part) == pytest.approx(4 * float(year.exact_cost), rel=2e-4)
+        assert 2 * separate_periods_rho(plan.table_part) == pytest.approx(
+            4 * float(year.table_part.exact_cost), rel=2e-4
+        )
 
 
 def test_a_plan_says_whose_gap_was_reached(monkeypatch):
@@ -190,13 +192,13 @@ def test_who_may_move_is_planned_for(regions, requested, best):
     )
     assert moving.gap < 2e-4
     assert moving.rho >= staying.bound / 2 * (1 - 1e-9)
-    assert best is None or float(moving.exact_cost) == pytest.approx(best, rel=1e-4)
+    assert best is None or float(moving.table_part.exact_cost) == pytest.approx(best, rel=1e-4)
     parsed = Plan.from_json(moving.to_json())
-    assert (parsed.hash, parsed.bound, parsed.exact_rho) == (moving.hash, moving.bound, moving.exact_rho)
+    assert (parsed.hash, parsed.bound, parsed.loss.rho) == (moving.hash, moving.bound, moving.loss.rho)
     if best is None:
-        assert any(not isinstance(way, bool) for way in parsed.evidence.sets.agreements)
-        costlier = fn.plan(fn.Workload(domain, tables)).strategy.unit_cost(moving.publication.adjacency)
-        assert moving.exact_cost < costlier
+        assert any(not isinstance(way, bool) for way in parsed.table_part.evidence.sets.agreements)
+        costlier = fn.plan(fn.Workload(domain, tables)).table_part.strategy.unit_cost(moving.publication.adjacency)
+        assert moving.table_part.exact_cost < costlier
 
 
 def test_other_plans_state_nothing_of_periods():
@@ -235,7 +237,7 @@ def small(max_records, pattern):
 
 @cache
 def small_form(max_records, pattern):
-    return form(small(max_records, pattern).strategy)
+    return form(small(max_records, pattern).table_part.strategy)
 
 
 @pytest.mark.parametrize("max_records", [2, 4])
@@ -243,14 +245,16 @@ def small_form(max_records, pattern):
 def test_no_plan_is_below_the_bound_for_records_in_an_order(max_records, pattern):
     """The costliest records that a person may have, under any plan that meets the targets."""
     plan = small(max_records, pattern)
-    assert (plan.terms.sets is None) == (max_records == 2 and '{"t": 2}' in pattern and "per" in pattern)
+    assert (plan.table_part.terms.sets is None) == (max_records == 2 and '{"t": 2}' in pattern and "per" in pattern)
     unit = plan.publication.unit
-    assert plan.exact_cost == plan.strategy.unit_cost(SMALL.adjacency(plan.publication.source, unit))
+    assert plan.table_part.exact_cost == plan.table_part.strategy.unit_cost(
+        SMALL.adjacency(plan.publication.source, unit)
+    )
     for other in (pattern, json.dumps({"once_per": ["t"]}), "{}"):
         x, cells = small_form(max_records, other)
         worst = float(max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, max_records)))
         assert plan.bound <= worst * (1 + 1e-9)
-        assert other != pattern or worst <= float(plan.exact_cost) * (1 + 1e-12)
+        assert other != pattern or worst <= float(plan.table_part.exact_cost) * (1 + 1e-12)
 
 
 def test_knowledge_of_records_lowers_their_cost():
@@ -271,12 +275,12 @@ def test_knowledge_of_records_lowers_their_cost():
 def test_every_objective_is_planned_for_series(options):
     unit = fn.PrivacyUnit("person", 3, once_per=["t"], fixed=["a", "o"])
     plan, single = (fn.plan(fn.Workload(SMALL, TABLES), unit=u, **options) for u in (unit, fn.PrivacyUnit("person", 3)))
-    assert plan.evidence.sets is not None
+    assert plan.table_part.evidence.sets is not None
     assert plan.gap < 1e-3
     assert (
-        plan.objective_value < single.objective_value
+        plan.table_part.objective_value < single.table_part.objective_value
         if "budget" not in options
-        else plan.relaxation < single.relaxation
+        else plan.table_part.relaxation < single.table_part.relaxation
     )
 
 
@@ -284,15 +288,15 @@ def test_few_rounds_leave_a_plan_that_says_so(monkeypatch):
     monkeypatch.setattr(planning, "SETS_ROUNDS", 1)
     plan = monthly(6, 6, MONTHS, ONE)
     assert "few_record_sets" in status_of(plan)
-    assert 0 < plan.bound <= plan.objective_value
+    assert 0 < plan.bound <= plan.table_part.objective_value
 
 
 def test_too_many_cells_are_planned_one_record_at_a_time(monkeypatch):
     monkeypatch.setattr(planning, "SETS_CELLS", 5)
     plan = monthly(6, 6, MONTHS, ONE)
     assert "single_records" in status_of(plan)
-    assert plan.evidence.sets is None
-    assert 0 < plan.bound <= plan.objective_value
+    assert plan.table_part.evidence.sets is None
+    assert 0 < plan.bound <= plan.table_part.objective_value
 
 
 @pytest.mark.parametrize(
@@ -311,8 +315,8 @@ def test_too_many_cells_are_planned_one_record_at_a_time(monkeypatch):
 def test_what_no_set_of_records_is_known_of_is_planned_as_before(unit):
     domain = fn.Domain(dict(SMALL) | {"unseen": fn.Ordered(0, 3)})
     plan = fn.plan(fn.Workload(domain, TABLES), unit=unit)
-    assert plan.terms.sets is None
-    assert 0 < plan.bound <= plan.objective_value
+    assert plan.table_part.terms.sets is None
+    assert 0 < plan.bound <= plan.table_part.objective_value
 
 
 @pytest.mark.parametrize("pattern", [json.dumps(x) for x in PATTERNS])
@@ -376,23 +380,28 @@ def test_what_records_of_certain_values_are_in_the_mean(looked_at):
 
 def test_evidence_about_records_that_nobody_has_proves_nothing():
     plan = small(2, json.dumps({"separation": {"t": 2}}))
-    d, evidence = plan.decomposition, plan.evidence
+    d, evidence = plan.table_part.decomposition, plan.table_part.evidence
     one = np.ones(1)
     for cells in ((), (0, 2), (0, 0), (4, 0), (-1,), (6,), (0, 4, 5)):
         with refused("plan.evidence-records-impossible"):
-            lower_bound(d, Evidence(one, evidence.numbers, sets=RecordSets((cells,), (True,))), plan.terms)
+            lower_bound(d, Evidence(one, evidence.numbers, sets=RecordSets((cells,), (True,))), plan.table_part.terms)
     assert (
-        lower_bound(d, Evidence(one, evidence.numbers, sets=RecordSets(((0, 4),), (True,))), plan.terms) <= plan.bound
+        lower_bound(d, Evidence(one, evidence.numbers, sets=RecordSets(((0, 4),), (True,))), plan.table_part.terms)
+        <= plan.bound
     )
     for values in (((0,),), ((0,), (2,)), ((0,), (-1,)), ((0,), (0, 0)), ((), ())):
         with refused("plan.evidence-values-impossible"):
-            lower_bound(d, Evidence(one, evidence.numbers, sets=RecordSets(((0, 4),), (values,))), plan.terms)
+            lower_bound(
+                d, Evidence(one, evidence.numbers, sets=RecordSets(((0, 4),), (values,))), plan.table_part.terms
+            )
     distinct = Evidence(one, evidence.numbers, sets=RecordSets(((0, 4),), (((0,), (1,)),)))
-    assert lower_bound(d, distinct, plan.terms) <= plan.bound
+    assert lower_bound(d, distinct, plan.table_part.terms) <= plan.bound
     with refused("plan.evidence-sets-unexpected"):
         lower_bound(d, evidence, ObjectiveTerms())
     with refused("plan.dual-weights-unusable"):
-        lower_bound(d, Evidence(one, evidence.numbers, sets=RecordSets(((0,), (1,)), (True, True))), plan.terms)
+        lower_bound(
+            d, Evidence(one, evidence.numbers, sets=RecordSets(((0,), (1,)), (True, True))), plan.table_part.terms
+        )
     document = json.loads(plan.to_json())
     sets = document["tables"][0]["weights"]["sets"]
     for wrong in ([*sets[1:], []], [*sets[1:], [1, 0]], [*sets[1:], [True, 0.0]], [*sets[1:], [True, True]], sets[1:],
@@ -405,9 +414,11 @@ def test_evidence_about_records_that_nobody_has_proves_nothing():
 def test_evidence_of_another_series_proves_no_more_than_its_own():
     """A unit that may have more is not bounded by less: evidence of fewer records holds, of more is refused."""
     few, many = small(2, json.dumps({"once_per": ["t"]})), small(3, json.dumps({"once_per": ["t"]}))
-    assert lower_bound(many.decomposition, few.evidence, many.terms) <= many.bound * (1 + 1e-3)
+    assert lower_bound(many.table_part.decomposition, few.table_part.evidence, many.table_part.terms) <= many.bound * (
+        1 + 1e-3
+    )
     with refused("plan.evidence-records-impossible"):
-        lower_bound(few.decomposition, many.evidence, few.terms)
+        lower_bound(few.table_part.decomposition, many.table_part.evidence, few.table_part.terms)
 
 
 # --- the costly sets ------------------------------------------------------------------------------------------------
@@ -501,8 +512,8 @@ def test_one_number_common_to_all_months_is_worth_it(n, best):
     root = max(math.sqrt(k * (n - k) * (n - 1) / n) + k / math.sqrt(n) for k in range(1, n + 1))
     assert root**2 / n == pytest.approx(best, rel=1e-4)
     plan = monthly(n, n, MONTHS)
-    assert plan.terms.sets is None
-    assert plan.bound <= root**2 / n * (1 + 1e-9) <= float(plan.exact_cost) <= root**2 / n * 1.001
+    assert plan.table_part.terms.sets is None
+    assert plan.bound <= root**2 / n * (1 + 1e-9) <= float(plan.table_part.exact_cost) <= root**2 / n * 1.001
 
 
 @pytest.mark.parametrize(("tables_kind", "cost", "last"), [("rest", 0.084032, 0.0840319), ("one", 0.0239, 0.0576)])
@@ -521,12 +532,14 @@ def test_twelve_months_of_ten_regions(tables_kind, cost, last):
     assert one.rho == pytest.approx({"one": 0.004802, "rest": 0.005291}[tables_kind], rel=2e-4)
     assert staying.rho == pytest.approx(cost, rel=2e-3)
     assert moving.rho == pytest.approx({"one": 0.0504, "rest": cost}[tables_kind], rel=2e-3)
-    assert float(one.strategy.unit_cost(moving.publication.adjacency)) / 2 == pytest.approx(last, rel=1e-3)
+    assert float(one.table_part.strategy.unit_cost(moving.publication.adjacency)) / 2 == pytest.approx(last, rel=1e-3)
 
 
 def test_in_another_room_the_same_charge():
     """The charge is a function of the integers and of the unit alone, and does not depend on any search."""
     plan = small(3, json.dumps({"once_per": ["t"], "fixed": ["a", "o"]}))
     adjacency = SMALL.adjacency(plan.publication.source, plan.publication.unit)
-    assert plan.strategy.without_cache(adjacency).loss(adjacency) == plan.strategy.loss(adjacency)
-    assert plan.strategy.unit_cost(adjacency) < plan.strategy.unit_cost(Adjacency(fn.PrivacyUnit("person", 3)))
+    assert plan.table_part.strategy.without_cache(adjacency).loss(adjacency) == plan.table_part.strategy.loss(adjacency)
+    assert plan.table_part.strategy.unit_cost(adjacency) < plan.table_part.strategy.unit_cost(
+        Adjacency(fn.PrivacyUnit("person", 3))
+    )

@@ -474,7 +474,7 @@ def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
     """Noise drawn in parts of records gives the tables of a release in records with correspondingly fewer."""
     request = zoo.REQUESTS[name]()
     one, shares = (fn.plan(replace(request, unit=unit)) for unit in (fn.PrivacyUnit("person", id="pid"), BY_SHARES))
-    assert (shares.rho, shares.mechanism) == (one.rho, one.mechanism) == (one.rho, name)
+    assert (shares.rho, shares.order.mechanism) == (one.rho, one.order.mechanism) == (one.rho, name)
     answers = [rng.integers(-(2**30), 2**30, n) for p in one.groups for n in p.strategy.lengths]
     release, finer = fn.Release(one, answers), fn.Release(shares, [SHARES_PER_RECORD * y for y in answers])
     for table in release:
@@ -486,9 +486,9 @@ def test_sums_of_places_stay_in_64_bits_where_there_are_few_records_in_public(tm
     request = zoo.REQUESTS["fit-for-use-by-place"]()
     few = replace(request.source, max_records=10**6, outside_domain="drop")
     plan, usual = (fn.plan(replace(request, unit=BY_SHARES, source=x)) for x in (few, request.source))
-    assert (plan.mechanism, usual.mechanism) == ("fit-for-use-by-place",) * 2
+    assert (plan.order.mechanism, usual.order.mechanism) == ("fit-for-use-by-place",) * 2
     assert plan.rho == pytest.approx(usual.rho, rel=1e-6)
-    assert any((k > 1).any() for g in plan.strategy.groups for k in g.factors)
+    assert any((k > 1).any() for g in plan.table_part.strategy.groups for k in g.factors)
     data = pa.table({"pid": ["x", "x"], "b": [0, 1], "geo": ["1-3", "2-7"]})
     release = fn.release(plan, data, ledger=tmp_path / "l.db")
     assert {y.dtype for y in release.answers} == {np.dtype(np.int64)}

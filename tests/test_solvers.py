@@ -130,8 +130,8 @@ def test_invariances(rows, data):
     base = fn.plan(fn.matrix_workload(w, variances=c))
 
     def same(other, factor=1.0):
-        assert other.bound <= base.cost_squared * factor * (1 + EXACT)
-        assert base.bound * factor <= other.cost_squared * (1 + EXACT)
+        assert other.bound <= float(base.table_part.exact_cost) * factor * (1 + EXACT)
+        assert base.bound * factor <= float(other.table_part.exact_cost) * (1 + EXACT)
 
     same(fn.plan(fn.matrix_workload(w, variances=4 * c)), 0.25)
     order = data.draw(st.permutations(range(m)))
@@ -158,4 +158,4 @@ def test_against_a_conic_solver(name):
     optimum = cp.Problem(cp.Minimize(level), constraints).solve(solver="CLARABEL")
     plan = fn.plan(workload)
     assert plan.bound <= optimum * (1 + 1e-5)
-    assert optimum <= plan.cost_squared * (1 + 1e-5)
+    assert optimum <= float(plan.table_part.exact_cost) * (1 + 1e-5)

@@ -415,10 +415,10 @@ def test_a_plan_file_keeps_all_that_a_publication_says(variant):
     plan = fn.plan(fn.Publication(SMALL, **VARIANTS[variant]))
     parsed = fn.Plan.from_json(plan.to_json())
     assert parsed.publication == plan.publication == Spec.from_publication(plan.publication).publication()
-    assert (parsed.hash, parsed.exact_cost, parsed.objective_value, parsed.bound) == (
+    assert (parsed.hash, parsed.table_part.exact_cost, parsed.table_part.objective_value, parsed.bound) == (
         plan.hash,
-        plan.exact_cost,
-        plan.objective_value,
+        plan.table_part.exact_cost,
+        plan.table_part.objective_value,
         plan.bound,
     )
     assert Spec.from_publication(plan.publication) != Spec.from_publication(fn.Publication(SMALL))  # so the hash knows

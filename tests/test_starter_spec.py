@@ -57,7 +57,7 @@ def test_with_what_is_marked_it_can_be_planned_for(planned):
     plan = planned(completed(begun(NAMES)))
     assert list(plan.publication.workload.domain)[:3] == ["sex", "age", "in come"]
     assert plan.publication.workload.domain.steps == {"pay": (200_000,)}
-    assert len(plan.tables) == len(NAMES)
+    assert len(plan.table_part.tables) == len(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -79,7 +79,7 @@ def test_without_one_of_them_it_is_refused(planned):
 
 
 def test_amounts_without_other_attributes_have_only_sums(planned):
-    (summary,) = planned(completed(begun({"pay": "amount"}))).tables
+    (summary,) = planned(completed(begun({"pay": "amount"}))).summaries
     assert (summary.name, summary.numbers) == ("pay sum", 1)
 
 
@@ -87,7 +87,7 @@ def test_the_question_is_one(planned):
     text = begun({"sex": "categorical"})
     lines = text[text.index("# [[questions]]") :].replace("# [[", "[[").splitlines()
     plan = planned(completed(text) + "\n".join(line.removeprefix("# ") for line in lines))
-    assert [q.name for q in plan.finite_summaries] == ["how many"]
+    assert [q.summary.name for q in plan.questions] == ["how many"]
 
 
 @pytest.mark.slow

@@ -80,15 +80,13 @@ def test_a_plan_is_the_same_to_the_letter_and_costs_the_same(name):
     assert plan.to_json() == text
     assert plan.hash == expected["hash"]
     assert '"proofs"' in text or plan.hash == hashlib.sha256(text.encode()).hexdigest()
-    assert plan.exact_rho == Fraction(expected["exact_rho"])
-    assert plan.exact_epsilon == optional(expected["exact_epsilon"])
-    assert plan.exact_cost == Fraction(expected["exact_cost"])
-    for what in ("bound", "value"):
-        assert getattr(plan, "objective_value" if what == "value" else what) == pytest.approx(
-            expected[what], rel=EXACT
-        ), what
+    assert plan.loss.rho == Fraction(expected["exact_rho"])
+    assert plan.loss.epsilon == optional(expected["exact_epsilon"])
+    assert plan.table_part.exact_cost == Fraction(expected["exact_cost"])
+    assert plan.bound == pytest.approx(expected["bound"], rel=EXACT)
+    assert plan.table_part.objective_value == pytest.approx(expected["value"], rel=EXACT)
     assert plan.epsilon(1e-6) == pytest.approx(expected["epsilon"], rel=EXACT)
-    assert len(plan.tables) == expected["tables"]
+    assert len(plan.table_part.tables) == expected["tables"]
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -40,7 +40,7 @@ SMALL = [
 
 def test_many_attributes_get_the_bound_that_needs_no_search():
     domain = fn.Domain({f"a{i}": fn.Ordered(0, 1) for i in range(15)})
-    strategy = fn.plan(fn.Workload(domain, [fn.table(a, variance=1) for a in domain])).strategy
+    strategy = fn.plan(fn.Workload(domain, [fn.table(a, variance=1) for a in domain])).table_part.strategy
     total = strategy.group_costs[0]  # the same for both records; the others cost most where all values differ
     assert strategy.cost_squared(REPLACE) == 4 * (strategy.cost_squared(ADD) - total)
 
@@ -48,11 +48,11 @@ def test_many_attributes_get_the_bound_that_needs_no_search():
 @pytest.mark.parametrize("name", SMALL)
 def test_the_bound_for_many_attributes_is_no_less_than_the_search(name, monkeypatch):
     plan = zoo_plan(name)
-    exact = plan.strategy.cost_squared(REPLACE)
+    exact = plan.table_part.strategy.cost_squared(REPLACE)
     monkeypatch.setattr(sectors, "MAX_REPLACE_PATTERNS", 0)
-    bound = plan.strategy.cost_squared(REPLACE)
-    assert exact <= bound <= 4 * plan.strategy.cost_squared(ADD)
-    if not plan.strategy.sizes:
+    bound = plan.table_part.strategy.cost_squared(REPLACE)
+    assert exact <= bound <= 4 * plan.table_part.strategy.cost_squared(ADD)
+    if not plan.table_part.strategy.sizes:
         assert bound == exact
 
 
@@ -92,7 +92,7 @@ def test_what_replacing_costs_is_exact_at_any_size(entry):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_costs_of_groups_are_those_of_their_sectors(name):
-    s = zoo_plan(name).strategy
+    s = zoo_plan(name).table_part.strategy
     costs = []
     for group in s.groups:
         separate = [
@@ -409,14 +409,14 @@ def test_one_attribute_of_one_value_does_not_cost_patterns():
     """Only attributes of two values or more count towards the search."""
     domain = fn.Domain({f"a{i}": fn.Ordered(0, 0) for i in range(20)} | {"b": fn.Ordered(0, 2)})
     plan = fn.plan(fn.Workload(domain, [fn.table("b", variance=1), fn.table(*list(domain)[:20], variance=1)]))
-    assert plan.strategy.cost_squared(REPLACE) < 4 * plan.strategy.cost_squared(ADD)
+    assert plan.table_part.strategy.cost_squared(REPLACE) < 4 * plan.table_part.strategy.cost_squared(ADD)
 
 
 def test_magnitude_bounds_every_transform(rng):
     plan = zoo_plan("five structured cells")
     rows, _ = strategy_matrix(plan)
     start = 0
-    for group in plan.strategy.groups:
+    for group in plan.table_part.strategy.groups:
         for s in map(group.sector, range(len(group))):
             block = rows[start : start + s.answers]
             start += s.answers

@@ -104,7 +104,7 @@ class Server:
         folder_for.mkdir()
         if ledger == "existing":
             with Ledger(folder_for / "ledger.db") as book:
-                book.set_cap(self.plan.order.account, 3 * self.plan.exact_rho)
+                book.set_cap(self.plan.order.account, 3 * self.plan.loss.rho)
         return folder_for
 
     def released(self, folder: Path, call: str, strike: str, moment: int) -> tuple[int, str]:
@@ -214,7 +214,7 @@ def finished(plan, folder: Path) -> None:
     assert state(plan, folder) == "whole"
     with fn.Ledger(folder / "ledger.db") as ledger:
         assert sum(e.kind == "charge" for e in ledger.entries()) == 1
-        assert ledger.balance(plan.order.account).spent == ceil_dyadic(plan.exact_rho)
+        assert ledger.balance(plan.order.account).spent == ceil_dyadic(plan.loss.rho)
     remaining = {p.name for p in folder.iterdir()} - {"ledger.db", "r"}
     assert all(name.startswith(".ledger.db.unfinished-") for name in remaining), (
         remaining

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,10 +34,10 @@ def of_counties(*measured, attribute_sizes=(2,), n=2):
 
 
 class Holding:
-    """The part of a plan that is written out as a dense matrix."""
+    """A plan of one part with this strategy, which is written out as a dense matrix."""
 
     def __init__(self, strategy):
-        self.strategy = strategy
+        self.table_part = SimpleNamespace(strategy=strategy)
 
 
 def columns(design):

@@ -190,7 +190,7 @@ def test_a_release_that_another_ledger_charged_is_reported(good, folder, tmp_pat
     with fn.Ledger(tmp_path / "other.db") as other:
         assert charge_of(folder, other) == (False, "release.json names entry 1; the ledger has 0")
         fn.release(PLAN, counts, ledger=other)  # the same plan, charged at another time or after other entries
-        other.set_cap(PLAN.order.account, PLAN.exact_rho)
+        other.set_cap(PLAN.order.account, PLAN.loss.rho)
         with pytest.raises(BudgetExceeded):
             fn.release(PLAN, counts, ledger=other, again=True)
         entries = other.entries()
@@ -212,7 +212,7 @@ SWAP, SOUL = (
 
 def priced(account, rho):
     """Prices of an entry: of the plan's own account, and of another one; of a soul by an id nothing is known."""
-    return {PLAN.order.account: Price(ceil_dyadic(PLAN.exact_rho)), account: Price(rho)}
+    return {PLAN.order.account: Price(ceil_dyadic(PLAN.loss.rho)), account: Price(rho)}
 
 
 @pytest.mark.parametrize(
@@ -224,8 +224,8 @@ def priced(account, rho):
             {"account": OTHERS},
             "entry 1 of the ledger was charged to 'others' (one u (at most 1 record), add-or-remove-one)",
         ),
-        ({"rho": PLAN.exact_rho / 2}, f"entry 1 of the ledger charged rho = {PLAN.rho / 2:.9g}, and the plan costs"),
-        ({"rho": PLAN.exact_rho * 2}, f"entry 1 of the ledger charged rho = {PLAN.rho * 2:.9g}, and the plan costs"),
+        ({"rho": PLAN.loss.rho / 2}, f"entry 1 of the ledger charged rho = {PLAN.rho / 2:.9g}, and the plan costs"),
+        ({"rho": PLAN.loss.rho * 2}, f"entry 1 of the ledger charged rho = {PLAN.rho * 2:.9g}, and the plan costs"),
         ({"epsilon": Fraction(1)}, f"entry 1 of the ledger charged rho = {PLAN.rho:.9g}, and the plan costs"),
         *(
             (
@@ -462,7 +462,7 @@ def test_every_changed_answer_is_reported(good, folder):
     texts_of = "(SELECT * REPLACE (CAST(answer AS VARCHAR) AS answer) FROM old)"
     queries = [f"SELECT * EXCLUDE (i) FROM {texts_of} ORDER BY i"]
     queries += [replacing("answer", 3, text).replace("FROM old", f"FROM {texts_of}") for text in texts]
-    queries += [replacing("answer", i, "answer + 1") for i in range(PLAN.noisy_answers)]
+    queries += [replacing("answer", i, "answer + 1") for i in range(PLAN.table_part.noisy_answers)]
     queries += [
         replace.format("CAST(answer AS DOUBLE) AS answer"),
         replace.format("CAST(row AS DOUBLE) AS row"),
@@ -832,6 +832,6 @@ def test_a_plan_above_its_budget_is_reported(tmp_path):
 
 def test_a_budget_left_unspent_is_reported(tmp_path):
     plan = fn.plan(zoo.crossed(), budget=fn.Budget(rho=1))
-    document = changed(plan.document(), ("spec", "budget", "rho"), "2")
+    document = changed(json.loads(plan.to_json()), ("spec", "budget", "rho"), "2")
     (tmp_path / "plan.json").write_text(as_text("plan.json", document), encoding="utf-8")
     assert "unspent" in failing(tmp_path / "plan.json")["the price is within budget and cap"]

@@ -63,7 +63,7 @@ def test_margin_of_a_mean_is_in_units_of_the_mean():
     plan = fn.plan(w)
     point = what_if.sweep(plan, w.tables[0].name, [1], gap=None).current
     assert point.target_moe == pytest.approx(5, rel=EXACT)
-    assert point.target_moe == pytest.approx(plan.summary(0).target_moe, rel=EXACT)
+    assert point.target_moe == pytest.approx(plan.table_part.summary(0).target_moe, rel=EXACT)
 
 
 def every_kind():
@@ -211,7 +211,7 @@ def test_where_the_price_is_not_what_is_minimised_the_bound_is_of_what_is(change
     for p in points:
         by_hand = fn.plan(what_if.scale_margins(publication, {"b": p.factor}), gap=GAP)
         assert p.bound <= p.value <= p.bound * (1 + GAP)
-        assert p.value == pytest.approx(by_hand.objective_value / 2, rel=AGREE)
+        assert p.value == pytest.approx(by_hand.table_part.objective_value / 2, rel=AGREE)
         assert p.rho <= p.value
     assert points[0].value > points[1].value > points[2].value
 
@@ -236,7 +236,7 @@ def test_plans_of_a_walk_cost_what_cold_ones_do_and_less_work():
 def test_prices_are_slopes():
     """d log ρ / d log margin = −2 × the table's price."""
     plan = fn.plan(ref.cps(), gap=1e-7)
-    for summary in plan.tables:
+    for summary in plan.table_part.tables:
         tight, loose = what_if.sweep(plan, summary.name, [0.99, 1.01], gap=1e-7).points
         slope = math.log(loose.rho / tight.rho) / math.log(loose.factor / tight.factor)
         assert slope == pytest.approx(-2 * summary.price, rel=0.02)

@@ -666,14 +666,20 @@ def test_a_pattern_costs_what_its_tables_written_out_cost(case):
     long = fn.Workload(short.domain, list(short.tables), short.confidence)
     assert all(isinstance(p, fn.Table) for p in long.tables.parts)
     one, other = fn.plan(short, gap=1e-6), fn.plan(long, gap=1e-6)
-    for number in ("cost_squared", "objective_value", "bound", "rho", "separate_rho", "relaxation"):
-        assert getattr(one, number) == pytest.approx(getattr(other, number), rel=EXACT)
-    assert (one.numbers, one.noisy_answers, len(one.tables)) == (other.numbers, other.noisy_answers, len(other.tables))
-    assert one.profile == pytest.approx(other.profile, rel=EXACT)
-    assert one.price_shares == pytest.approx(other.price_shares, abs=EXACT)
+    for number in ("objective_value", "bound", "rho", "separate_rho", "relaxation"):
+        assert getattr(one.table_part, number) == pytest.approx(getattr(other.table_part, number), rel=EXACT)
+    assert (one.table_part.numbers, one.table_part.noisy_answers, len(one.table_part.tables)) == (
+        other.table_part.numbers,
+        other.table_part.noisy_answers,
+        len(other.table_part.tables),
+    )
+    assert one.table_part.profile == pytest.approx(other.table_part.profile, rel=EXACT)
+    assert one.table_part.price_shares == pytest.approx(other.table_part.price_shares, abs=EXACT)
     for i, t in enumerate(long.tables):
-        np.testing.assert_allclose(one.table_variances(t.name), other.table_variances(t.name), rtol=EXACT)
-        mine, theirs = one.tables[i], other.tables[i]
+        np.testing.assert_allclose(
+            one.table_part.table_variances(t.name), other.table_part.table_variances(t.name), rtol=EXACT
+        )
+        mine, theirs = one.table_part.tables[i], other.table_part.tables[i]
         assert (mine.name, mine.numbers, mine.target, mine.confidence, mine.tables) == (
             theirs.name, theirs.numbers, theirs.target, theirs.confidence, 1,
         )  # fmt: skip
@@ -689,7 +695,7 @@ def test_the_parts_of_a_plan_sum_up_their_tables(case):
     assert len(plan.summaries) == len(w.tables.parts)
     for start, part, summary in zip(w.tables.starts, w.tables.parts, plan.summaries, strict=False):
         count = 1 if isinstance(part, fn.Table) else len(part)
-        members = plan.tables[start : start + count]
+        members = plan.table_part.tables[start : start + count]
         assert summary.name == (part.name if isinstance(part, fn.Table) else part.describe())
         assert summary.tables == count
         assert summary.numbers == sum(t.numbers for t in members)
@@ -699,7 +705,10 @@ def test_the_parts_of_a_plan_sum_up_their_tables(case):
         ratios = [t.achieved_moe / t.target_moe for t in members]
         assert summary.achieved_moe / summary.target_moe == pytest.approx(max(ratios), rel=EXACT)
         assert {t.confidence for t in members} == {summary.confidence}
-    assert [plan.tables[i] for i in (-1, 0)] == [plan.summary(len(w.tables) - 1), plan.summary(0)]
+    assert [plan.table_part.tables[i] for i in (-1, 0)] == [
+        plan.table_part.summary(len(w.tables) - 1),
+        plan.table_part.summary(0),
+    ]
     assert sum(t.price for t in plan.summaries) == pytest.approx(1)
 
 

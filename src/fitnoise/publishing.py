@@ -909,7 +909,7 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
 def _rehearse(plan: Plan, stage: Path | None, table_names: Sequence[str]) -> None:
     """Rebuild and write a release of zeros, so that an error costs nothing."""
     lengths = [n for part in plan.groups for n in part.strategy.lengths]
-    blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.finite))
+    blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.questions))
     # properties are computed when they are read: each is read here once, so that its error comes before the charge
     _ = blank.finite
     for part, biased in zip(plan.groups, blank.biased, strict=True):

@@ -44,47 +44,53 @@ from tolerances import EXACT, GAP, LOOSE
 
 def check_plan(plan, gap=GAP):
     """Certificate, targets, exact price and document, against dense matrices."""
-    d, publication = plan.decomposition, plan.publication
+    d, publication = plan.table_part.decomposition, plan.publication
     workload, budget, objective = publication.workload, publication.budget, publication.objective
-    assert 0 < plan.bound <= plan.objective_value <= plan.bound * (1 + gap)
-    assert plan.gap == pytest.approx(plan.objective_value / plan.bound - 1, abs=1e-15)
+    assert 0 < plan.bound <= plan.table_part.objective_value <= plan.bound * (1 + gap)
+    assert plan.gap == pytest.approx(plan.table_part.objective_value / plan.bound - 1, abs=1e-15)
     if objective.goal is not Goal.TOTAL_ERROR:
-        assert (plan.variances <= d.variances * plan.relaxation * (1 + 1e-15)).all()
+        assert (plan.table_part.variances <= d.variances * plan.table_part.relaxation * (1 + 1e-15)).all()
     if budget is None:
-        assert plan.relaxation <= 1
+        assert plan.table_part.relaxation <= 1
     elif budget.pure is not None:
-        assert budget.pure * (1 - Fraction(1, 2**30)) <= plan.exact_epsilon <= budget.pure
+        assert budget.pure * (1 - Fraction(1, 2**30)) <= plan.loss.epsilon <= budget.pure
     else:
-        assert plan.exact_rho <= plan.exact_weighted_cost / 2 <= budget.gaussian_rho
-        assert float(plan.exact_weighted_cost / 2) == pytest.approx(float(budget.gaussian_rho), rel=1e-8)
+        assert plan.loss.rho <= plan.table_part.exact_weighted_cost / 2 <= budget.gaussian_rho
+        assert float(plan.table_part.exact_weighted_cost / 2) == pytest.approx(float(budget.gaussian_rho), rel=1e-8)
         assert budget.epsilon is None or plan.epsilon(budget.delta) <= budget.epsilon * (1 + EXACT)
-    assert plan.exact_rho <= plan.exact_cost / 2
-    assert Fraction(plan.rho) >= plan.exact_rho
-    if plan.exact_epsilon is None:
-        assert plan.exact_rho == plan.exact_cost / 2
-        assert plan.mu**2 == pytest.approx(plan.cost_squared, rel=EXACT)
+    assert plan.loss.rho <= plan.table_part.exact_cost / 2
+    assert Fraction(plan.rho) >= plan.loss.rho
+    if plan.loss.epsilon is None:
+        assert plan.loss.rho == plan.table_part.exact_cost / 2
+        assert plan.loss.mu**2 == pytest.approx(float(plan.table_part.exact_cost), rel=EXACT)
     else:
-        assert plan.exact_epsilon**2 == plan.exact_cost
-        assert Fraction(plan.epsilon()) >= plan.exact_epsilon
-        assert special.ndtr(-plan.mu / 2) >= special.expit(-plan.epsilon()) * (1 - EXACT)
-        assert plan.mu**2 <= math.pi * plan.rho * (1 + EXACT)
-    prices = sum(t.price for t in plan.tables)
+        assert plan.loss.epsilon**2 == plan.table_part.exact_cost
+        assert Fraction(plan.epsilon()) >= plan.loss.epsilon
+        assert special.ndtr(-plan.loss.mu / 2) >= special.expit(-plan.epsilon()) * (1 - EXACT)
+        assert plan.loss.mu**2 <= math.pi * plan.rho * (1 + EXACT)
+    prices = sum(t.price for t in plan.table_part.tables)
     assert 0 <= prices <= 1 if objective.goal is Goal.HYBRID else prices == pytest.approx(1)
 
     parsed = Plan.from_json(plan.to_json())
     assert parsed.to_json() == plan.to_json()
-    assert (parsed.hash, parsed.exact_cost, parsed.bound) == (plan.hash, plan.exact_cost, plan.bound)
+    assert (parsed.hash, parsed.table_part.exact_cost, parsed.bound) == (
+        plan.hash,
+        plan.table_part.exact_cost,
+        plan.bound,
+    )
     assert parsed.publication == publication or workload.tables[0].matrix is not None
 
     check_price(plan)
     check_accuracy(plan)
 
     # the bound is the dense dual bound at the same weights, spread evenly over exchangeable values
-    proven = lower_bound(d, plan.evidence, plan.terms)
-    assert plan.bound == pytest.approx(proven / (1 if budget is None else plan.relaxation), rel=EXACT)
-    squared = plan.evidence.pairs is not None or any(not isinstance(x.queries, np.ndarray) for x in layouts(d))
+    proven = lower_bound(d, plan.table_part.evidence, plan.table_part.terms)
+    assert plan.bound == pytest.approx(proven / (1 if budget is None else plan.table_part.relaxation), rel=EXACT)
+    squared = plan.table_part.evidence.pairs is not None or any(
+        not isinstance(x.queries, np.ndarray) for x in layouts(d)
+    )
     rounding = 1e-6 if d.query_shift or squared else LOOSE
-    assert proven == pytest.approx(dense_bound(plan, plan.evidence, plan.terms), rel=rounding)
+    assert proven == pytest.approx(dense_bound(plan, plan.table_part.evidence, plan.table_part.terms), rel=rounding)
 
 
 def cell_budgets(plan):
@@ -101,10 +107,10 @@ def cell_budgets(plan):
 
 def check_price(plan):
     """The exact price is what the columns of the integer strategy say, equal for all exchangeable values."""
-    d, unit = plan.decomposition, plan.publication.unit
+    d, unit = plan.table_part.decomposition, plan.publication.unit
     rows, scales = strategy_matrix(plan)
-    assert len(rows) == plan.noisy_answers
-    if isinstance(plan.strategy, PureStrategy):
+    assert len(rows) == plan.table_part.noisy_answers
+    if isinstance(plan.table_part.strategy, PureStrategy):
         check_pure_price(plan, rows)
         return
     by_scale = {s: rows[scales == s] for s in set(scales.tolist())}
@@ -112,53 +118,55 @@ def check_price(plan):
     parts = [(1 / Fraction(s) ** 2, (x**2).sum(axis=0)) for s, x in by_scale.items()]
     profile = [sum(f * int(squares[i]) for f, squares in parts) for i in range(cells)]
     for z in range(cells // d.cells):
-        assert tuple(profile[z * d.cells : (z + 1) * d.cells]) == plan.strategy.profile()
+        assert tuple(profile[z * d.cells : (z + 1) * d.cells]) == plan.table_part.strategy.profile()
     step = max(profile)
     if unit.neighbours is fn.Neighbours.REPLACE_ONE:
         multiple = math.lcm(*((1 / Fraction(s) ** 2).denominator for s in by_scale))
         gram = sum(int(multiple / Fraction(s) ** 2) * (x.T @ x) for s, x in by_scale.items())
         has_replacements = plan.publication.source.drops or unit.max_records > 1
         step = max(Fraction(int(pair_costs(gram).max()), multiple), step if has_replacements else 0)
-    assert step * unit.cost_factor() == plan.exact_cost
+    assert step * unit.cost_factor() == plan.table_part.exact_cost
     r = cell_budgets(plan)
     if plan.publication.cell_budgets is None:
-        assert plan.terms.relative is None
-        assert plan.exact_weighted_cost == plan.exact_cost
+        assert plan.table_part.terms.relative is None
+        assert plan.table_part.exact_weighted_cost == plan.table_part.exact_cost
     else:
-        np.testing.assert_array_equal(np.tile(plan.terms.relative, cells // d.cells), r)
+        np.testing.assert_array_equal(np.tile(plan.table_part.terms.relative, cells // d.cells), r)
         counted = [(x, Fraction(y)) for x, y in zip(profile, r, strict=True) if x > 0]
-        assert plan.exact_weighted_cost == max(x / y for x, y in counted) * unit.cost_factor()
+        assert plan.table_part.exact_weighted_cost == max(x / y for x, y in counted) * unit.cost_factor()
 
 
 def check_pure_price(plan, rows):
     """ε is the largest ℓ1 distance of columns over the scale, ρ half the largest squared ℓ2 distance; both exact."""
-    d, unit, rate = plan.decomposition, plan.publication.unit, 1 / Fraction(plan.strategy.scale)
+    d, unit, rate = plan.table_part.decomposition, plan.publication.unit, 1 / Fraction(plan.table_part.strategy.scale)
     sums = [int(x) for x in np.abs(rows).sum(axis=0)]
     for z in range(len(sums) // d.cells):
-        assert [(x * rate) ** 2 for x in sums[z * d.cells : (z + 1) * d.cells]] == list(plan.strategy.profile())
+        assert [(x * rate) ** 2 for x in sums[z * d.cells : (z + 1) * d.cells]] == list(
+            plan.table_part.strategy.profile()
+        )
     step = max(sums)
-    assert plan.strategy.step(fn.Neighbours.ADD_OR_REMOVE_ONE) == step
+    assert plan.table_part.strategy.step(fn.Neighbours.ADD_OR_REMOVE_ONE) == step
     distance = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
-    assert plan.strategy.step(fn.Neighbours.REPLACE_ONE) == distance
+    assert plan.table_part.strategy.step(fn.Neighbours.REPLACE_ONE) == distance
     if unit.neighbours is fn.Neighbours.REPLACE_ONE:
         step = max(distance, step if plan.publication.source.drops or unit.max_records > 1 else 0)
-    assert plan.exact_epsilon == step * rate * unit.max_records
+    assert plan.loss.epsilon == step * rate * unit.max_records
     gram = rows.T @ rows
     square = int(gram.diagonal().max())
     if unit.neighbours is fn.Neighbours.REPLACE_ONE:
         both = int(pair_costs(gram).max())
         square = max(both, square if plan.publication.source.drops or unit.max_records > 1 else 0)
-    assert square * (rate * unit.max_records) ** 2 / 2 == plan.exact_rho
+    assert square * (rate * unit.max_records) ** 2 / 2 == plan.loss.rho
 
 
 def check_accuracy(plan):
     """Achieved variances are those of generalised least squares with the same measurements, and add up as stated."""
     publication, c = plan.publication, workload_variances(plan.publication.workload)
     stated = check_variances(plan)
-    goal, terms = publication.objective.goal, plan.terms
+    goal, terms = publication.objective.goal, plan.table_part.terms
     assert terms.factor == publication.unit.cost_factor()
-    value = float(plan.exact_weighted_cost)
-    pure = isinstance(plan.strategy, PureStrategy)
+    value = float(plan.table_part.exact_weighted_cost)
+    pure = isinstance(plan.table_part.strategy, PureStrategy)
     if pure:
         value /= NOISE_VARIANCE
     if goal is Goal.FIT_FOR_USE:
@@ -168,25 +176,25 @@ def check_accuracy(plan):
         np.testing.assert_allclose(shared_out(plan, terms.weights), omega, rtol=EXACT)
         assert terms.trade == publication.objective.total_error_weight
         value += (terms.trade or 0) * float(omega @ stated)
-    assert plan.objective_value == pytest.approx(value, rel=EXACT)
+    assert plan.table_part.objective_value == pytest.approx(value, rel=EXACT)
     if goal is Goal.TOTAL_ERROR:
-        assert omega @ stated == pytest.approx(omega @ c * plan.relaxation, rel=EXACT)
+        assert omega @ stated == pytest.approx(omega @ c * plan.table_part.relaxation, rel=EXACT)
     else:
-        assert (stated <= c * plan.relaxation * (1 + 1e-12)).all()
+        assert (stated <= c * plan.table_part.relaxation * (1 + 1e-12)).all()
         has_plain_margins = [
             t.target.kind in (TargetKind.MARGIN, TargetKind.MAX_DEVIATION) for t in publication.workload.tables
         ]
         if pure and any(has_plain_margins):
-            assert (stated / c).max() <= plan.relaxation * (1 + EXACT)
+            assert (stated / c).max() <= plan.table_part.relaxation * (1 + EXACT)
         else:
-            assert (stated / c).max() == pytest.approx(plan.relaxation, rel=EXACT)
+            assert (stated / c).max() == pytest.approx(plan.table_part.relaxation, rel=EXACT)
 
 
 def check_variances(plan):
     """The variances that are stated, number by number: those of generalised least squares."""
     gls = (numbers_by_least_squares(plan) ** 2).sum(axis=1)
-    stated = np.concatenate([plan.table_variances(t.name).ravel() for t in plan.publication.workload.tables])
-    np.testing.assert_allclose(stated, gls, rtol=1e-5 if plan.decomposition.query_shift else LOOSE)
+    stated = np.concatenate([plan.table_part.table_variances(t.name).ravel() for t in plan.publication.workload.tables])
+    np.testing.assert_allclose(stated, gls, rtol=1e-5 if plan.table_part.decomposition.query_shift else LOOSE)
     return stated
 
 
@@ -219,7 +227,7 @@ def check_mechanism(plan, rng):
     check_variances(plan)
     check_part(plan.table_part)
     quiet = measured(plan, counts, Replay())
-    shift = plan.decomposition.query_shift
+    shift = plan.table_part.decomposition.query_shift
 
     # without noise, every table is the truth
     truth = workload_matrix(workload) @ counts.ravel()
@@ -230,15 +238,15 @@ def check_mechanism(plan, rng):
     # a record more moves the answers by exactly the profile of its cell, and by no more than what is charged
     rows, _ = strategy_matrix(plan)
     merge = cell_order(plan)
-    profile = plan.strategy.profile()
+    profile = plan.table_part.strategy.profile()
     one_record = max(profile)
-    scales = plan.strategy.scales
+    scales = plan.table_part.strategy.scales
     for cell in rng.choice(domain.size, size=min(5, domain.size), replace=False):
         one_more = counts.copy()
         one_more.flat[cell] += 1
         other = measured(plan, one_more, Replay())
         distance = Fraction(0)
-        power = 1 if isinstance(plan.strategy, PureStrategy) else 2
+        power = 1 if isinstance(plan.table_part.strategy, PureStrategy) else 2
         for s, y, y2 in zip(scales, split(plan, quiet.answers[0]), split(plan, other.answers[0]), strict=True):
             distance += (
                 sum(Fraction(abs(int(b) - int(a))) ** power for a, b in zip(y, y2, strict=True)) / Fraction(s) ** power
@@ -246,11 +254,11 @@ def check_mechanism(plan, rng):
         distance = distance ** (2 // power)
         cell_index = int(np.flatnonzero(merge[:, cell])[0])
         if isinstance(
-            plan.strategy, (ProductStrategy, TreeStrategy)
+            plan.table_part.strategy, (ProductStrategy, TreeStrategy)
         ):  # their loss counts every record as the costliest
             assert distance <= one_record
         else:
-            assert distance == profile[cell_index % plan.decomposition.cells] <= one_record
+            assert distance == profile[cell_index % plan.table_part.decomposition.cells] <= one_record
     # the transforms are the dense integer strategy
     exact = rows @ (merge @ counts.ravel()).astype(object)
     assert [int(x) for y in quiet.answers[0] for x in y] == [int(x) for x in exact]
@@ -272,7 +280,7 @@ def check_mechanism(plan, rng):
         for c in combos
     )
     expected, size = f @ h, np.sqrt((f @ f) * (h @ h))
-    assert reconstruct.covariance(plan, *combos) == pytest.approx(expected, abs=1e-5 * size)
+    assert reconstruct.covariance(plan.table_part, *combos) == pytest.approx(expected, abs=1e-5 * size)
 
     # biased numbers come in addition to the unbiased ones, and are declared as biased
     biased = plan.table_part.estimator and plan.table_part.estimator.rebuild(noisy.answers[0])
@@ -330,4 +338,4 @@ def check_ranks(part):
 
 def status_of(plan):
     """Return the ids of the status of a plan or a part, without the prefix that they share."""
-    return [message.id.removeprefix("report.status.") for message in plan.status]
+    return [message.id.removeprefix("report.status.") for message in plan.table_part.status]

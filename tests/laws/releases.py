@@ -32,5 +32,5 @@ def released(plan, data, **options):
 
 def answered(plan, number=0):
     """Return a release with arbitrary answers, without a measurement."""
-    outputs = [min(number, m.outputs - 1) for m in plan.finite]
+    outputs = [min(number, q.mechanism.outputs - 1) for q in plan.questions]
     return fn.Release(plan, [np.full(n, number) for p in plan.groups for n in p.strategy.lengths], outputs=outputs)

@@ -380,7 +380,7 @@ def release_command(
     # An empty tuple writes no tables, None writes all.
     chosen = names if names or no_tables else None
     plan = Plan.from_json(read_text(plan_file))
-    price = ceil_dyadic(plan.exact_rho)
+    price = ceil_dyadic(plan.loss.rho)
     # Only after other plans of the same records can the balance rise by another number than the cost of the plan.
     before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
     dropped_records: list[Dropped] = []
@@ -407,7 +407,7 @@ def release_command(
         rise = price if before is None or balance is None or balance.spent is None else balance.spent - before
         if period is not None:
             plan, rise = done.plan, Fraction(0) if done.charge is None else done.charge.rho
-        answers = done.finite.values() if plan.finite else ()
+        answers = done.finite.values() if plan.questions else ()
         receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance)
         values = tuple(Value(key, x) for key, x in _dropped(dropped_records).items())
         _print_report(replace(receipt, sections=(*receipt.sections, Section(values=values))), as_json)

@@ -191,7 +191,7 @@ def report_figure(plan: Plan, *, progress: SweepProgress | None = None) -> Figur
     if plan.publication.budget is not None:
         return privacy_figure(plan)
     # The costliest tables are those whose margins can lower the price.
-    costliest_tables = (-plan.price_shares).argsort(kind="stable")[:MAX_TABLES_DRAWN]
+    costliest_tables = (-plan.table_part.price_shares).argsort(kind="stable")[:MAX_TABLES_DRAWN]
     names = [plan.publication.workload.tables[int(i)].name for i in costliest_tables]
     return plan_figure(plan, sweeps(plan, names, FACTORS, gap=None, progress=progress))
 

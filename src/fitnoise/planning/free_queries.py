@@ -204,7 +204,7 @@ def plan_free(
     if profile is None or joint([*(c.profile for c in charges), profile]) > max_cost:
         raise PlanError(
             "free-tables-with-many-cells",
-            f"The further tables depend on {plan.decomposition.cells:,} joint cells.",
+            f"The further tables depend on {plan.table_part.decomposition.cells:,} joint cells.",
             "The ledger cannot show for so large a number that they are free.",
             "Request tables of fewer structured attributes.",
             "No plan was made.",

@@ -14,32 +14,27 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self, final
 
 from fitnoise.errors import FitnoiseError, PlanError, ReleaseError
 from fitnoise.kernel.arguments import checked, describe_value
-from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Order, account
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.units import PrivacyUnit
-from fitnoise.mechanisms._base import Estimation, PlanPart
+from fitnoise.mechanisms._base import PlanPart
 from fitnoise.mechanisms.documents import disagreements, parse, within_limits
 from fitnoise.mechanisms.finite.part import AnswerPart
 from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
 from fitnoise.mechanisms.registry import planner_by_name, suitable_planner
-from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
+from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
-from fitnoise.messages import Message
 from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import Spec
-from fitnoise.request.publication import Publication, Setting
-from fitnoise.solving.certificates import Certificate, Evidence, ObjectiveTerms
-from fitnoise.solving.sectors import Decomposition
+from fitnoise.request.publication import Publication
 
 FORMAT = 4
 """The version of the plan document. A reader refuses every other version."""
@@ -56,14 +51,14 @@ class Plan(HtmlDisplay):
         `full_series`: The plan of the complete series, for a plan of its first periods (:meth:`truncate`); otherwise
             None.
 
-    The properties of *the tables* (`bound`, `variances`, …) exist for a plan whose tables are all in one part. A plan
-    with several such parts raises PlanError; use the properties of each part.
+    Two plans are equal if their hashes are, and if both are of the complete series or of equally many periods.
+    The accuracy and the proof of tables are in their part. `table_part`, `bound` and `gap` exist for a plan whose
+    tables are all in one part. A plan with several such parts raises PlanError; use each of its `groups`.
 
     **Guarantees**
-        * `cost_squared` is the exact cost of the tables' design for one protected unit, rounded up to a float;
-        * `exact_rho` and, for a pure plan, `exact_epsilon` are the cost of everything that is released;
-        * `bound` and `variances` keep the guarantees of :class:`TablePart`;
-        * `from_json(to_json())` is an equal plan with an equal `hash`.
+        * `loss` is the cost of everything that is released;
+        * `bound` and `gap` keep the guarantees of :class:`TablePart`;
+        * `from_json(to_json())` is an equal plan.
     """
 
     publication: Publication
@@ -93,6 +88,14 @@ class Plan(HtmlDisplay):
         if self.publication.other_units:
             # Raises if the cost of one of these units has no bound.
             self.order.losses_of_units(())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return (self.hash, self.periods) == (other.hash, other.periods)
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
 
     def __repr__(self) -> str:
         tables = sum(len(p.workload.tables) for p in self.publication.groups)
@@ -199,51 +202,6 @@ class Plan(HtmlDisplay):
             self.publication.workload.number(table)
         return part or self.table_part
 
-    @property
-    def strategy(self) -> Any:
-        """The integers that will be measured for the tables."""
-        return self.table_part.strategy
-
-    @property
-    def evidence(self) -> Evidence:
-        """Dual weights, which prove the bound."""
-        return self.table_part.evidence
-
-    @property
-    def status(self) -> tuple[Message, ...]:
-        """The outcome of the optimisation, as messages."""
-        return tuple(message for p in self.groups for message in p.status)
-
-    @property
-    def setting(self) -> Setting | None:
-        """The rules for measuring and estimating a small database; None for other plans."""
-        return self.table_part.setting
-
-    @property
-    def finite(self) -> tuple[Mechanism, ...]:
-        """The mechanisms of the publication's questions with finitely many answers, in their order."""
-        return tuple(p.mechanism for p in self.questions)
-
-    @property
-    def decomposition(self) -> Decomposition:
-        """The workload in sectors."""
-        return self.table_part.decomposition
-
-    @property
-    def terms(self) -> ObjectiveTerms:
-        """The quantities of the minimised problem, in the letters of certificates."""
-        return self.table_part.terms
-
-    @property
-    def estimation(self) -> Estimation:
-        """The estimation of sectors from the noisy answers."""
-        return self.table_part.estimation
-
-    @property
-    def mechanism(self) -> str:
-        """The name of the mechanism in documents: several joined by " + "; without tables "finite"."""
-        return " + ".join(dict.fromkeys(p.mechanism.name for p in self.groups)) or "finite"
-
     # --- price --------------------------------------------------------------------------------------
 
     @cached_property
@@ -260,7 +218,7 @@ class Plan(HtmlDisplay):
             unit=request.unit,
             designs=tuple(p.design for p in self.parts),
             plan=self.hash,
-            mechanism=self.mechanism,
+            mechanism=" + ".join(dict.fromkeys(p.mechanism.name for p in self.groups)) or "finite",
             limits=(*(limit for i, p in enumerate(self.parts) for limit in p.limits(i)), *caps),
             sizes=tuple(size for p in self.parts for size in p.sizes),
             composed_with=request.composed_with,
@@ -286,45 +244,9 @@ class Plan(HtmlDisplay):
         return tuple((unit, costs[account(order.source, unit, order.domain)]) for unit in order.units)
 
     @property
-    def exact_cost(self) -> Fraction:
-        """The cost of the tables for one protected unit, exact, from the integers: Δ² = 2ρ, or ε² for pure tables."""
-        return self.table_part.exact_cost if self.full_series is None else self.full_series.exact_cost
-
-    @property
-    def exact_epsilon(self) -> Fraction | None:
-        """ε of a pure plan for one protected unit, exact; None for Gaussian noise, which has no ε without a δ."""
-        return self.loss.epsilon
-
-    @property
-    def finite_epsilons(self) -> tuple[Fraction, ...]:
-        """The proven cost ε of each finite answer for one protected unit, at most the ε that its question requests."""
-        return tuple(p.exact_epsilon for p in self.questions)
-
-    @property
-    def cost_squared(self) -> float:
-        """`exact_cost`, rounded up: Δ² of the tables, or ε² for pure tables."""
-        return rounded_up(self.exact_cost)
-
-    @property
-    def exact_rho(self) -> Fraction:
-        """ρ of the complete release, exact. The guarantee is ρ-zCDP."""
-        return self.loss.rho
-
-    @property
     def rho(self) -> float:
-        """`exact_rho`, rounded up to a float."""
-        return rounded_up(self.exact_rho)
-
-    @property
-    def mu(self) -> float:
-        """The μ of Gaussian differential privacy, for continuous instead of discrete Gaussian noise.
-
-        For Gaussian noise alone it is Δ. Discrete noise has a slightly larger μ (docs/mathematics/exact_curve.md).
-        Pure tables and answers to questions add to μ² the smaller of two values. One is the sum of the squares of
-        :func:`fitnoise.kernel.privacy.pure_mu`, at the ε of all pure tables and at the ε of each question. The other is
-        π/2 Σ ε_k² over their single numbers.
-        """
-        return self.loss.mu
+        """ρ of the complete release, rounded up to a float. The guarantee is ρ-zCDP."""
+        return rounded_up(self.loss.rho)
 
     def epsilon(self, delta: float | None = None) -> float:
         """Return ε at δ, guaranteed for the discrete noise that is used, rounded up.
@@ -342,51 +264,7 @@ class Plan(HtmlDisplay):
         """
         return epsilon_at(self.loss, self.publication.delta if delta is None else delta)
 
-    @property
-    def best_guess(self) -> float:
-        """An upper bound on the probability that an attacker guesses which of two neighbouring databases was released.
-
-        The attacker knows both databases, holds both for equally likely, and sees the complete release. A coin reaches
-        ½.
-        """
-        return self.loss.best_guess
-
-    @property
-    def profile(self) -> Floats:
-        """Squared cost of one record in each structured cell, in C order (n_o,); for a matrix workload in all cells."""
-        return self.table_part.profile
-
-    @property
-    def slack(self) -> Floats:
-        """The unused cost of each structured cell, (n_o,): the largest cost of a record less its cost in the cell."""
-        return self.table_part.slack
-
-    @property
-    def exact_weighted_cost(self) -> Fraction:
-        """The largest cost in a cell over its budget r ≤ 1, for one unit, exact; `exact_cost` without cell budgets."""
-        return self.table_part.exact_weighted_cost
-
     # --- accuracy and proof -------------------------------------------------------------------------
-
-    @property
-    def objective_value(self) -> float:
-        """The value of the minimised objective, computed from the integers (:attr:`TablePart.objective_value`)."""
-        return self.table_part.objective_value
-
-    @property
-    def variances(self) -> Floats:
-        """Achieved variances, in people² or squared units of a sum (:attr:`TablePart.variances`)."""
-        return self.table_part.variances
-
-    @property
-    def relaxation(self) -> float:
-        """Largest achieved variance over target (:attr:`TablePart.relaxation`)."""
-        return self.table_part.relaxation
-
-    @property
-    def certificate(self) -> Certificate:
-        """Value and bound, recomputed from the integers and from the problem."""
-        return self.table_part.certificate
 
     @property
     def bound(self) -> float:
@@ -399,97 +277,11 @@ class Plan(HtmlDisplay):
         return self.table_part.gap
 
     @property
-    def ratio(self) -> float:
-        """Value / bound: the measure of pure plans, because no known bound for them is tight."""
-        return self.table_part.ratio
-
-    @property
-    def unbiased_bound(self) -> float | None:
-        """A lower bound on the cost of unbiased mechanisms with these variances (:attr:`TablePart.unbiased_bound`)."""
-        return self.table_part.unbiased_bound
-
-    @property
-    def separate_rho(self) -> float:
-        """ρ of the usual alternative: independent noise on every published number, each table on its own."""
-        return self.table_part.separate_rho
-
-    @property
-    def price_shares(self) -> Floats:
-        """The price of every table (see :class:`TableSummary`), in the order of the tables."""
-        return self.table_part.price_shares
-
-    def table_margins(self, name: str, confidence: float | None = None) -> Floats:
-        """Return the half-widths of intervals for the numbers of one table (:meth:`TablePart.table_margins`).
-
-        Args:
-            name: The name of the table.
-            confidence: The confidence of each interval; default the table's own, or the workload's.
-
-        Returns:
-            Half-widths in people (or units of a sum), in the table's shape; for a mean, of the counts at its ends.
-
-        Raises:
-            WorkloadError: There is no such table, or the confidence is not between 0 and 1.
-        """
-        return self.group(name).table_margins(name, confidence)
-
-    def table_variances(self, name: str) -> Floats:
-        """Return the achieved variances of one table, in the table's shape.
-
-        Args:
-            name: The name of the table.
-
-        Returns:
-            Variances in people², or squared units of a sum; for a mean, of the counts at its ends.
-
-        Raises:
-            WorkloadError: There is no such table.
-        """
-        return self.group(name).table_variances(name)
-
-    @property
-    def numbers(self) -> int:
-        """The number of published numbers in tables."""
-        return sum(p.numbers for p in self.groups)
-
-    @property
-    def noisy_answers(self) -> int:
-        """The number of noisy answers that will be measured for tables."""
-        return sum(p.noisy_answers for p in self.groups)
-
-    @property
-    def tables(self) -> Sequence[TableSummary]:
-        """One summary for each table, built on access."""
-        return self.groups[0].tables if len(self.groups) == 1 else [t for p in self.groups for t in p.tables]
-
-    @property
     def summaries(self) -> tuple[TableSummary, ...]:
         """One summary for each table or pattern of tables, in their order; a pattern has its worst number."""
         return tuple(s for p in self.groups for s in p.summaries)
 
-    def summary(self, i: int) -> TableSummary:
-        """Return the accuracy that the plan guarantees for the i-th table.
-
-        Args:
-            i: The index of the table in `tables`, from 0. A negative index counts from the end.
-
-        Raises:
-            IndexError: There are fewer tables.
-        """
-        return self.tables[i]
-
-    @property
-    def finite_summaries(self) -> tuple[FiniteSummary, ...]:
-        """The summary of each question with finitely many answers, in their order."""
-        return tuple(p.summary for p in self.questions)
-
     # --- document -----------------------------------------------------------------------------------
-
-    def document(self) -> dict[str, Any]:
-        """Return the plan as plain JSON values."""
-        if self.full_series is not None:
-            return self.full_series.document()
-        return self._document([p.document() for p in self.groups])
 
     def _document(self, tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the plan document with these entries for tables."""
@@ -507,7 +299,9 @@ class Plan(HtmlDisplay):
 
     @cached_property
     def _text_and_hash(self) -> tuple[str, str]:
-        document = self.document()
+        if self.full_series is not None:
+            return self.full_series._text_and_hash
+        document = self._document([p.document() for p in self.groups])
         text = hashed_text = _canonical(document)
         if any("proofs" in entry for entry in document["tables"]):
             # The hash covers every claim; a proof adds nothing to its claim, and several proofs prove one claim.

@@ -322,7 +322,9 @@ def _swept(walk: _SweepPlanner, current: Plan, name: str, factors: list[float]) 
 
 
 def _point(plan: Plan, factor: float, moe: float) -> SweepPoint:
-    return SweepPoint(factor, moe, plan.rho, plan.objective_value / 2, plan.bound / 2, plan.gap, plan.epsilon())
+    return SweepPoint(
+        factor, moe, plan.rho, plan.table_part.objective_value / 2, plan.bound / 2, plan.gap, plan.epsilon()
+    )
 
 
 def _scale_target(target: Target, factor: float) -> Target:

@@ -141,8 +141,8 @@ def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | Non
         **shares(plan),
         **({} if publication.unit.parts == 1 else {"answers_per_record": publication.unit.parts}),
         **(
-            {"questions": [_describe_finite(s) | universes.get(s.name, {}) for s in plan.finite_summaries]}
-            if plan.finite
+            {"questions": [_describe_finite(q.summary) | universes.get(q.query.name, {}) for q in plan.questions]}
+            if plan.questions
             else {}
         ),
         "written": "all" if has_all_files else list(table_names),
@@ -158,12 +158,12 @@ def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | Non
 def charge(plan: Plan) -> dict[str, Any]:
     """Return the charge of a release, with messages for its statements."""
     publication = plan.publication
-    unit, delta, rho = publication.unit, publication.delta, plan.exact_rho
+    unit, delta, rho = publication.unit, publication.delta, plan.loss.rho
     return {
         "rho": str(rho),
         "rho_decimal": rounded_up(rho),
         **_pure(plan.loss),
-        "mu": plan.mu,
+        "mu": plan.loss.mu,
         "mu_squared": str(plan.loss.mu_squared),
         "delta": delta,
         "epsilon": epsilon_at(plan.loss, delta),

@@ -185,7 +185,7 @@ def _mechanisms(plan: Plan, description: dict[str, Any]) -> Iterator[str]:
         noise = english(part.descriptions.describe_noise()["noise"])
         gap_text = english(part.descriptions.describe_gap())
         yield f"Tables by {part.mechanism.name}: {noise}, with a proof of how near the least cost it is ({gap_text})"
-    for s in plan.finite_summaries:
+    for s in (q.summary for q in plan.questions):
         yield f"A {s.question} by {s.family}, of exact chances, pure epsilon {s.epsilon:.6g}"
     yield (
         "Noise is drawn exactly, in integers, from the random bytes of the operating system: no floating-point number "

@@ -215,7 +215,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         self.entry = entry if charge is None else EntryReference(charge.sequence, charge.digest)
         self.outputs = tuple(outputs)
         self._histograms = dict(histograms or {})
-        counts = [m.outputs for m in plan.finite]
+        counts = [q.mechanism.outputs for q in plan.questions]
         if len(counts) != len(self.outputs) or not all(0 <= o < n for o, n in zip(self.outputs, counts, strict=True)):
             raise ReleaseError(
                 "foreign-outputs",
@@ -480,8 +480,11 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     def finite(self) -> Mapping[str, FiniteAnswer]:
         """The answers to questions with finitely many results, by name."""
         return {
-            s.name: FiniteAnswer(s.name, _plain_label(m.read(o)), s.moe, s.confidence, s.hit_rate, o, s.rank_moe)
-            for s, m, o in zip(self.plan.finite_summaries, self.plan.finite, self.outputs, strict=True)
+            s.name: FiniteAnswer(
+                s.name, _plain_label(q.mechanism.read(o)), s.moe, s.confidence, s.hit_rate, o, s.rank_moe
+            )
+            for q, o in zip(self.plan.questions, self.outputs, strict=True)
+            for s in (q.summary,)
         }
 
     def finite_at(self, confidence: float | None = None, *, simultaneous: bool = False) -> dict[str, FiniteAnswer]:
@@ -532,7 +535,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 "Nothing was computed.",
             )
         i = names.index(name)
-        mechanism, stated = self.plan.finite[i], self.plan.publication.questions[i].prior
+        mechanism, stated = self.plan.questions[i].mechanism, self.plan.publication.questions[i].prior
         believed = prior if prior is not None else stated if stated is not None else uniform(mechanism.graph)
         chances = accuracy(mechanism).posterior(believed, self.outputs[i])
         return pd.DataFrame({"result": [_plain_label(x) for x in mechanism.graph.results], "probability": chances})
@@ -715,7 +718,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         # plan.json of a series has all periods, and only release.json says how many of them were drawn
         plan = as_drawn(plan, read_text(folder / DESCRIPTION))
         answers = _read_answers(plan, folder) if plan.groups else []
-        outputs = _read_outputs(plan, folder) if plan.finite else ()
+        outputs = _read_outputs(plan, folder) if plan.questions else ()
         histograms = _read_histograms(plan, folder)
         return cls(plan, answers, outputs=outputs, histograms=histograms, entry=entry)
 
@@ -782,7 +785,7 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
         ReleaseError: The file is missing, was altered, or is of another plan.
     """
     # the plan says how many numbers are read, of how many digits: a stranger's file may announce any number of them
-    frame, metadata = read_parquet(folder / MEASUREMENTS, plan.noisy_answers, MAX_NUMBER_DIGITS)
+    frame, metadata = read_parquet(folder / MEASUREMENTS, sum(p.noisy_answers for p in plan.groups), MAX_NUMBER_DIGITS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
         pd.DataFrame({"sector": sector, "row": row})

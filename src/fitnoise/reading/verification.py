@@ -322,7 +322,7 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
     for part in plan.groups:
         log.add("report.claim.gap", partial(_check_gap, part), partial(_describe_gap, part))
         log.add("report.claim.targets", partial(_check_targets, part), partial(_describe_targets, part))
-    if plan.finite:
+    if plan.questions:
         log.add(
             "report.claim.finite",
             lambda: _check_finite(plan),
@@ -334,7 +334,7 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
 
 def _check_document(plan: Plan, text: str) -> Message | None:
     stated = parse(text)
-    other = disagreements(stated, plan.document())
+    other = disagreements(stated, parse(plan.to_json()))
     if other:
         return _disagreement("report.fault.document", other)
     # a plan has one text: another spelling of equal values could hide a difference from a reader of the file
@@ -377,8 +377,8 @@ def _check_finite(plan: Plan) -> Message | None:
 
 
 def _describe_finite(plan: Plan) -> Message:
-    epsilon = Value("epsilon", float(sum(plan.finite_epsilons)), ValueKind.RECOMPUTED)
-    return Message("report.finding.finite", (Value("count", len(plan.finite), ValueKind.COUNT), epsilon))
+    epsilon = Value("epsilon", float(sum(q.exact_epsilon for q in plan.questions)), ValueKind.RECOMPUTED)
+    return Message("report.finding.finite", (Value("count", len(plan.questions), ValueKind.COUNT), epsilon))
 
 
 def _check_targets(part: TablePart) -> Message | None:
@@ -473,7 +473,7 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     if log.add(
         "report.claim.answers",
         lambda: read.append(Release.read(folder)),
-        lambda: _count("report.finding.integers", plan.noisy_answers),
+        lambda: _count("report.finding.integers", sum(p.noisy_answers for p in plan.groups)),
     ):
         if entries is not None and is_charged:
             log.add(
@@ -492,11 +492,11 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
                 partial(_check_histogram, folder, read[0], i),
                 partial(_describe_histogram, read[0], i),
             )
-        if plan.finite:
+        if plan.questions:
             log.add(
                 "report.claim.outputs",
                 lambda: None if says(folder / ANSWERS, finite_csv(read[0])) else _file_fault(ANSWERS),
-                lambda: _count("report.finding.outputs", len(plan.finite)),
+                lambda: _count("report.finding.outputs", len(plan.questions)),
             )
     log.add(
         "report.claim.csv",
@@ -596,7 +596,7 @@ def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> Message | N
 def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
     """Return the files and folders of a release."""
     expected = {"plan.json", DESCRIPTION, "tables"} | ({MEASUREMENTS} if plan.groups else set())
-    expected |= {OUTPUTS, ANSWERS} if plan.finite else set()
+    expected |= {OUTPUTS, ANSWERS} if plan.questions else set()
     expected |= {f"{base}.{end}" for base in histograms(plan).values() for end in ("csv", "parquet")}
     return expected | {f"tables/{base.name}.{end}" for base in bases for end in ("csv", "parquet")}
 
@@ -711,7 +711,7 @@ def _other_charge(plan: Plan, entry: VerifiableEntry) -> Message | None:
         source = Value("source", entry.account.source, ValueKind.CODE)
         return Message("report.fault.other_account", (entry_value, source, Value("account", entry.account.sentence)))
     # a ledger sums fractions with powers of 2 below, so it charges ρ rounded up to one of these
-    if entry.epsilon != plan.exact_epsilon or entry.rho != ceil_dyadic(plan.loss.rho):
+    if entry.epsilon != plan.loss.epsilon or entry.rho != ceil_dyadic(plan.loss.rho):
         return _cost("report.fault.other_cost", entry.rho, entry_value, Value("cost", plan.rho, ValueKind.RECOMPUTED))
     for account, price in list(entry.prices.items())[1:]:
         cost = plan.order.cost(account.unit)

@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.losses import rounded_up
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from fitnoise.planning.comparison import plan
 from fitnoise.request.publication import ErrorWeights, Goal, Objective
@@ -189,7 +190,7 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
         # Other weights enter as factors of the queries: the variance of √w W x is w times that of W x.
         rows, weights = queries * targets[:, None] ** (-power / 2), ErrorWeights.UNIFORM
     optimum = plan(matrix_workload(rows, variances=targets), objective=Objective(Goal.TOTAL_ERROR, weights), gap=gap)
-    (sector,) = optimum.strategy.sectors
+    (sector,) = optimum.table_part.strategy.sectors
     return least_squares(queries, targets, np.asarray(sector.rows, dtype=np.float64) / sector.scale)
 
 
@@ -234,14 +235,15 @@ def optimality_gap(w: npt.ArrayLike, c: npt.ArrayLike, mechanism: Mechanism) -> 
         )
     # Both are compared with targets that are just met, so that costs are comparable.
     candidate = _scaled(mechanism.recovery, mechanism.strategy, targets)
-    best = plan(matrix_workload(queries, variances=targets))
+    best = plan(matrix_workload(queries, variances=targets)).table_part
+    optimum = rounded_up(best.exact_cost)
     # Variance times cost does not depend on the scale of the noise.
-    total = candidate.cost * float(candidate.variances.sum()) / (best.cost_squared * float(best.variances.sum()))
-    return OptimalityGap(candidate.cost, best.cost_squared, best.bound, total)
+    total = candidate.cost * float(candidate.variances.sum()) / (optimum * float(best.variances.sum()))
+    return OptimalityGap(candidate.cost, optimum, best.bound, total)
 
 
 class PricedMechanism(Protocol):
-    """A mechanism, or a plan for tables of one part, with the cost of its records."""
+    """A mechanism, or the tables of a plan, with the cost of its records."""
 
     @property
     def profile(self) -> Floats:
@@ -256,7 +258,7 @@ def refined_order(left_mechanism: PricedMechanism, right_mechanism: PricedMechan
     `fitnoise plan --refine` finds the first of all plans that meet the targets.
 
     Args:
-        left_mechanism: A mechanism of this package, or a :class:`fitnoise.Plan` for tables of one part.
+        left_mechanism: A mechanism of this package, or the `table_part` of a :class:`fitnoise.Plan`.
         right_mechanism: Another one, for the same cells.
         tolerance: The share of the largest cost below which a difference is ignored; plans are rounded to integers.
 

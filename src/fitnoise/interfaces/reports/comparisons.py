@@ -108,7 +108,7 @@ def settings_report(
             Section(values=(Value("hash", plan.hash),)),
             projection.chosen(setting),
             projection.tried(choice),
-            projection.explained(choice, plan.status),
+            projection.explained(choice, plan.table_part.status),
             *choices(publication.questions, answers),
         ),
     )

@@ -236,8 +236,9 @@ def _questions(plan: Plan) -> ReportTable:
         ReportColumn("leakage", Message("report.heading.leakage_bits"), ValueKind.BITS),
     )
     # A decimal of ε is for people; programs that add up costs need the exact fraction.
-    promised = zip(plan.finite_summaries, plan.finite_epsilons, strict=True)
-    return ReportTable.from_rows("finite", columns, ({"epsilon_exact": str(e), **vars(s)} for s, e in promised))
+    return ReportTable.from_rows(
+        "finite", columns, ({"epsilon_exact": str(q.exact_epsilon), **vars(q.summary)} for q in plan.questions)
+    )
 
 
 def _targets(part: TablePart) -> Section:
@@ -263,23 +264,24 @@ def _targets(part: TablePart) -> Section:
 
 def _price(plan: Plan) -> Section:
     """Return the total cost, and the unit that it protects."""
-    publication, cost_messages, finite_epsilon = plan.publication, messages_for(plan.loss), sum(plan.finite_epsilons)
+    publication, cost_messages = plan.publication, messages_for(plan.loss)
+    finite_epsilon = sum(q.exact_epsilon for q in plan.questions)
     values = (
         Value("privacy", " + ".join(dict.fromkeys(p.publication.privacy.value for p in plan.groups)) or "pure"),
         Value("privacy_unit", unit_message(publication.unit), ValueKind.MESSAGE),
         Value("source", publication.source.name),
         Value("account", publication.source.population),
         Value("rho", plan.rho, ValueKind.COST),
-        Value("mu", plan.mu, ValueKind.FINE),
+        Value("mu", plan.loss.mu, ValueKind.FINE),
         Value("delta", publication.delta, ValueKind.NUMBER),
         Value("epsilon", plan.epsilon(), cost_messages.epsilon),
         cost_messages.pure[0],
-        Value("best_guess", plan.best_guess, ValueKind.PROBABILITY),
+        Value("best_guess", plan.loss.best_guess, ValueKind.PROBABILITY),
     )
     messages = [Message(text, values) for text in cost_messages.total]
-    if plan.finite:
-        question_count = Value("questions", len(plan.finite), ValueKind.COUNT)
-        text = "report.price.finite_answer" if len(plan.finite) == 1 else "report.price.finite_answers"
+    if plan.questions:
+        question_count = Value("questions", len(plan.questions), ValueKind.COUNT)
+        text = "report.price.finite_answer" if len(plan.questions) == 1 else "report.price.finite_answers"
         messages.append(Message(text, (question_count, Value("epsilon", float(finite_epsilon), ValueKind.NUMBER))))
     return Section(Message("report.section.price"), tuple(messages), values)
 
@@ -432,7 +434,7 @@ def bounds_section(plans: Sequence[Plan]) -> Section:
         {
             "max_records": plan.publication.unit.max_records,
             "rho": plan.rho,
-            "mu": plan.mu,
+            "mu": plan.loss.mu,
             "epsilon": plan.epsilon(),
             "factor": max((float(p.relaxation) ** 0.5 for p in plan.groups if p.publication.budget), default=1.0),
         }

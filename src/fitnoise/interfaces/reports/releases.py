@@ -84,7 +84,7 @@ def receipt_report(
             ),
             Section(
                 Message("report.section.answers"),
-                (Message("report.receipt.answers", (question_names,)),) if plan.finite else (),
+                (Message("report.receipt.answers", (question_names,)),) if plan.questions else (),
                 (),
                 (_answers(answers).silent(),),
             ),
@@ -147,7 +147,7 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
 
 def release_report(release: Release, *, show_all: bool = False) -> Report:
     """Return the tables and the finite answers of a release; with `show_all`, the tables of patterns one by one."""
-    summaries = release.plan.tables if show_all else release.plan.summaries
+    summaries = list(_each_table(release.plan)) if show_all else release.plan.summaries
     # With one target for each table, its numbers have one margin, and the columns of targets would repeat it.
     varied = any(s.has_several_targets for s in summaries)  # then one margin is not that of all numbers
     margin = "report.heading.nearest_moe" if varied else "report.heading.moe"
@@ -171,6 +171,11 @@ def release_report(release: Release, *, show_all: bool = False) -> Report:
     return Report(release.plan.publication.title, tuple(sections))
 
 
+def _each_table(plan: Plan) -> Iterator[TableSummary]:
+    """Yield the summary of each table, also of each table of a pattern."""
+    return (summary for part in plan.groups for summary in part.tables)
+
+
 def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tuple[str, dict[str, float | None]]]:
     """Yield by name the widest margin of tables and patterns; None if there are too many tables."""
 
@@ -181,7 +186,7 @@ def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tup
 
     # The widest margin needs the margins of every number, which takes long for many tables.
     few = sum(s.tables for s in summaries) <= MAX_TABLES_SEARCHED
-    tables = iter(release.plan.tables if few else ())
+    tables = _each_table(release.plan) if few else iter(())
     for s in summaries:
         yield s.name, {"widest_moe": max(map(widest, islice(tables, s.tables))) if few else None}
 
@@ -337,13 +342,13 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
     if plan.full_series is not None:
         texts.append("report.charged.series" if rise else "report.charged.series_before")
     # The balance rises by the plan's ρ, except for plans on the same records: it then becomes their joint cost.
-    elif rise != ceil_dyadic(plan.exact_rho):
+    elif rise != ceil_dyadic(plan.loss.rho):
         texts.append("report.charged.rose" if rise > 0 else "report.charged.fell")
         if not rise:
             texts[-1] = "report.charged.unchanged"
     values = (
         Value("rho", plan.rho, ValueKind.COST),
-        Value("mu", plan.mu, ValueKind.FINE),
+        Value("mu", plan.loss.mu, ValueKind.FINE),
         Value("epsilon", plan.epsilon(), cost_messages.epsilon),
         Value("delta", publication.delta, ValueKind.NUMBER),
         Value("composed_with", publication.composed_with),
