@@ -13,7 +13,7 @@ PYTEST = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4
 .PHONY: demo studio test quick check docs package pythons engines mutants bench lock clean
 
 demo: $(VENV)/.runtime
-	$(BIN)/fitnoise demo
+	$(BIN)/fitnoise new --demo
 	@echo "In this checkout: make studio"
 
 # The studio, on the folder of the newest demo, or FOLDER.

@@ -39,7 +39,7 @@ TABLE = "tables = [{ attributes = ['sex'], margin = 5 }]"
 
 EXTRAS = {
     "plot": ["fitnoise plan spec.toml --plot costs.svg"],
-    "report": ["fitnoise plan spec.toml -o plan.json", "fitnoise report plan.json -o report.html"],
+    "report": ["fitnoise plan spec.toml -o plan.json", "fitnoise write report plan.json -o report.html"],
     "sql": [
         "fitnoise plan spec.toml -o plan.json",
         "python people.py",
@@ -47,7 +47,7 @@ EXTRAS = {
     ],
     "statistics": ["python -c 'import fitnoise.engines.statistical, openpyxl, pyreadstat'"],
     "spark": ["python -c 'import fitnoise.engines.spark, pyspark'"],
-    "sealed": ["fitnoise keys my.key"],
+    "sealed": ["fitnoise count keys my.key"],
     "studio": ["python -c 'import fitnoise_studio.serve'"],
 }
 """Commands that use each extra. The extra `gpu` has two gigabytes; `make test` covers it."""
@@ -128,7 +128,7 @@ def tried(env, folder):
     """Run the demo and follow a tutorial there."""
     folder.mkdir()
     run, begun = running(env), time.monotonic()
-    assert "rho = 0.035" in run("fitnoise demo", folder)
+    assert "rho = 0.035" in run("fitnoise new --demo", folder)
     demo = time.monotonic() - begun
     return f"demo {demo:.0f} s, {TUTORIAL.stem} {followed(TUTORIAL, env, folder):.0f} s"
 

@@ -1582,7 +1582,7 @@ def test_the_file_named_after_a_mean_holds_the_mean(plan, people, tmp_path):
     for wrong in ("state", "no table"):
         with refused("release.no-table-of-means"):
             read.counts_at_ends(wrong)
-    by_command("tables", str(out), "state by pay mean", "-o", str(tmp_path / "written"))
+    by_command("write", "tables", str(out), "--table", "state by pay mean", "-o", str(tmp_path / "written"))
     for name in ("state_by_pay_mean.csv", "state_by_pay_mean-counts_at_ends.csv"):
         assert (tmp_path / "written" / name).read_bytes() == (out / "tables" / name).read_bytes()
 

@@ -11,7 +11,7 @@ from fitnoise import messages
 from rooms import product_files
 
 WORDS_OF_TEMPLATES = {"doctype", "html", "fitnoise", "studio", "plan", "spec", "toml", "verify", "plans", "json"}
-WORDS_OF_TEMPLATES |= {"schema", "DIR", "LaTeX", "report", "ask", "SHA", "nbsp"}
+WORDS_OF_TEMPLATES |= {"schema", "DIR", "LaTeX", "report", "ask", "SHA", "nbsp", "new", "write"}
 """Words that a template may write itself: commands, names of files and of programs."""
 
 TEMPLATES = jinja2.Environment(autoescape=True)

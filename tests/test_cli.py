@@ -54,8 +54,9 @@ cumulative = "age"
 margin = {{ by = "age", values = [9, 9, 9, 8] }}
 """
 COMMANDS = [
-    "init", "plan", "compare", "plan-free", "keys", "count", "release", "series", "tables", "ask", "combine",
-    "integers", "registry-record", "verify", "ledger", "studio", "demo", "schema",
+    "new", "plan", "count", "count keys", "release", "series status", "series write", "tables", "ask", "combine",
+    "integers", "write report", "write export", "write tables", "write record", "verify", "ledger show", "ledger cap",
+    "ledger open", "ledger head", "ledger verify", "studio",
 ]  # fmt: skip
 RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
 UNIT = PrivacyUnit().describe()
@@ -105,6 +106,43 @@ def charges(path):
         return sum(e.kind == "charge" for e in ledger.entries())
 
 
+def test_the_help_lists_every_command_once_under_a_heading():
+    groups = {name: x.commands for name, x in cli.cli.commands.items() if hasattr(x, "commands")}
+    inside = [f"{name} {child}" for name, children in groups.items() for child in children]
+    listed = [name for names in cli.HEADINGS.values() for name in names]
+    assert sorted(listed) == sorted([*(cli.cli.commands.keys() - groups), *inside]) == sorted(COMMANDS)
+
+
+def test_a_command_of_two_words_is_found_before_the_command_of_the_first(run, here):
+    assert run("count", "keys", "own.key")[0] == 0
+    assert (here / "own.key.pub").exists()
+    code, _, err = run("count", "keys.json", "people.csv", "--unsealed", "-o", "counts")
+    assert (code, "[release.file-not-readable]" in err) == (8, True)
+
+
+def test_a_ledger_is_verified_against_a_head_that_was_written_down(run):
+    with fn.Ledger("l") as ledger:
+        heads = [ledger.head()]
+        for cap in (1, 2):
+            ledger.set_cap(fn.Account("people", fn.PrivacyUnit("person")), Fraction(cap))
+            heads.append(ledger.head())
+    texts = [f"{number}:{digest}" for number, digest in heads]
+    assert run("ledger", "head", "l")[:2] == (0, f"{texts[2]}\n")
+    code, out, _ = run("ledger", "head", "l", "--json")
+    assert json.loads(out) == {"sequence": 2, "digest": heads[2][1]}
+    for text in texts:
+        assert run("ledger", "verify", "l", "--head", text)[0] == 0
+    code, out, _ = run("ledger", "verify", "l", "--head", texts[1], "--json")
+    assert (code, json.loads(out)) == (0, {"entries": 2, "head": {"sequence": 2, "digest": heads[2][1]}})
+    assert run("ledger", "verify", "l")[1] == f"2 entries, chain unbroken, head {heads[2][1][:12]}\n"
+    for number, digest in ((1, heads[2][1]), (3, heads[2][1])):
+        code, out, err = run("ledger", "verify", "l", "--head", f"{number}:{digest}")
+        assert (code, out, "[ledger.head-not-found]" in err) == (7, "", True)
+    for command in ("head", "verify"):
+        code, _, err = run("ledger", command, "nowhere.db")
+        assert (code, "[ledger.file-missing]" in err) == (7, True)
+
+
 # --- the path -------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +181,7 @@ def test_the_complete_path_for_programs(run, here):
     claims = ["report.claim.charge", "report.claim.ledger_answers"]
     assert [c["claim"]["id"] for c in checks if c not in verified["checks"]] == claims
 
-    code, out, _ = run("ledger", "budget.db", "--json")
+    code, out, _ = run("ledger", "show", "budget.db", "--json")
     ledger = json.loads(out)
     assert code == 0
     assert [(e["kind"], e["plan"]) for e in ledger["entries"]] == [("charge", plan["hash"]), ("answers", None)]
@@ -159,10 +197,10 @@ def test_a_ledger_names_the_remains_of_killed_processes_next_to_it(run, here):
     for name in (".r.unfinished-0123abcd", ".budget.db.unfinished-a_b1c2d3", ".hidden", "r.unfinished-0123abcd"):
         (here / name).touch()
     with staged(here / "other"):
-        code, out, _ = run("ledger", "budget.db", "--json")
+        code, out, _ = run("ledger", "show", "budget.db", "--json")
     names = [".budget.db.unfinished-a_b1c2d3", ".r.unfinished-0123abcd"]
     assert (code, json.loads(out)["leftovers"]) == (0, names)
-    code, out, _ = run("ledger", "budget.db")
+    code, out, _ = run("ledger", "show", "budget.db")
     assert code == 0
     assert f"{', '.join(names)}: left by killed processes" in out
 
@@ -195,7 +233,7 @@ def test_the_complete_path_for_people(run):
     checks, unchecked = out.split("\n\n")
     assert [line.split()[0] for line in checks.splitlines()[1:]] == ["ok"] * 11
     assert unchecked.startswith("unchecked  the charge, without the ledger (--ledger)\n")
-    code, out, err = run("ledger", "budget.db")
+    code, out, err = run("ledger", "show", "budget.db")
     assert code == 0
     assert f"people ({UNIT})\nrho 0." in out
     assert "2 entries, chain unbroken" in err
@@ -344,7 +382,7 @@ def test_a_refined_plan_has_a_low_cost_for_every_record(run, here):
     assert "profile    rho from 0.1" in out
     assert "by the cell of a record; 2 of 3 cells cost less than the costliest" in out
     assert "unused     2 of 3 values of x have charged but unused privacy" in out
-    assert "with margins of ±2.191 people or more\n           these are [1, 2] (fitnoise plan-free)" in out
+    assert "with margins of ±2.191 people or more\n           these are [1, 2] (fitnoise plan --free)" in out
     plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
     assert plan.table_part.profile == pytest.approx([1, 0.5, 0.2], rel=1e-5)
     profile = json.loads(run("plan", "spec.toml", "--refine", "--json")[1])["profile"]
@@ -414,10 +452,10 @@ def test_a_release_on_the_same_records_prints_its_added_cost(run, here):
         float((plan.table_part.profile + 2 * second.table_part.profile).max()) / 2 - both
     )
 
-    _, out, _ = run("ledger", "budget.db")
+    _, out, _ = run("ledger", "show", "budget.db")
     assert f"  {plan.hash[:12]}\n" in out
     assert out.count(f"  {second.hash[:12]} with {plan.hash[:12]}\n") == 2
-    ledger = json.loads(run("ledger", "budget.db", "--json")[1])
+    ledger = json.loads(run("ledger", "show", "budget.db", "--json")[1])
     assert [e["composed_with"] for e in ledger["entries"][::2]] == [[], [plan.hash], [plan.hash]]
     assert ledger["balances"] == [third["balance"]]
 
@@ -437,8 +475,8 @@ def test_a_balance_may_fall_when_charges_are_composed(run, here, monkeypatch):
 def test_caps_are_set_and_enforced(run, here):
     run("plan", "spec.toml", "-o", "plan.json")
     rho = json.loads(run("plan", "spec.toml", "--json")[1])["rho"]
-    cap = ("ledger", "budget.db", "--plan", "plan.json", "--reason", "board of 1 May", "--json")
-    code, out, _ = run(*cap, "--cap", f"{1.5 * rho}", "--unit", UNIT, "--open-account")
+    cap = ("budget.db", "--plan", "plan.json", "--reason", "board of 1 May", "--json")
+    code, out, _ = run("ledger", "open", *cap, "--rho", f"{1.5 * rho}", "--unit", UNIT)
     assert code == 0
     assert json.loads(out)["balances"][0]["remaining"] == pytest.approx(1.5 * rho)
     release = ("release", "plan.json", "people.csv", "--ledger", "budget.db", "--again", "--json", "-o")
@@ -448,7 +486,7 @@ def test_caps_are_set_and_enforced(run, here):
     assert (code, out, error["exit_code"], error["code"].partition(".")[0]) == (5, "", 5, "ledger")
     assert list(error) == ["code", "place", "message", "exit_code"]
     assert not (here / "second").exists()
-    code, out, _ = run(*cap, "--cap", "1/3")  # the one unit of the source is meant
+    code, out, _ = run("ledger", "cap", *cap, "--rho", "1/3")  # the one unit of the source is meant
     assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "charge", "answers", "refusal", "cap"]
     assert json.loads(out)["balances"][0]["cap"] == pytest.approx(1 / 3)
     assert run(*release, "second")[0] == 0
@@ -471,7 +509,7 @@ def test_a_plan_above_its_cap_is_refused(run, here):
 @pytest.mark.parametrize("command", [None, *COMMANDS])
 def test_every_command_has_help_with_an_example_and_json(run, command):
     for flag in ("--help", "-h"):
-        code, out, err = run(*filter(None, [command, flag]))
+        code, out, err = run(*(command or "").split(), flag)
         assert (code, err) == (0, "")
         assert re.search(rf"\n  Example\n    fitnoise {command or 'plan'}", out)
         assert "\\b" not in out
@@ -494,47 +532,58 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["plan", "spec.toml", "--gap", "0.0_1"], "'0.0_1' is not a valid float"),
         (["plan", "spec.toml", "--gap", "inf"], "'inf' is not a valid float"),
         (["plan", "spec.toml", "--seconds", "nan"], "'nan' is not a valid float"),
-        (["compare", "spec.toml", "--epsilon", "\u0661"], "'\u0661' is not a valid float"),
+        (["plan", "spec.toml", "--compare", "--epsilon", "\u0661"], "'\u0661' is not a valid float"),
         (["integers", "release", "-o", "whole", "--simulations", "1_0"], "'1_0' is not a valid integer"),
         (["integers", "release", "-o", "whole", "--simulations", "\u0661\u0662"], "is not a valid integer"),
-        (["schema", "spec.toml", "--example", "1_0"], "'1_0' is not a valid integer"),
-        (["schema", "spec.toml", "--example", "0"], "0 is not in the range x>=1"),
+        (["new", "spec.toml", "--example", "1_0"], "'1_0' is not a valid integer"),
+        (["new", "spec.toml", "--example", "0"], "0 is not in the range x>=1"),
         (["release", "plan.json", "people.csv", "-o", "r"], "Missing option '--ledger'"),
         (["release", "plan.json", "people.csv", "--ledger", "l"], "Missing option '-o'"),
         ([*RELEASE, "--tables", "area", "--no-tables"], "--tables and --no-tables are both given."),
         (["tables"], "Missing argument 'RELEASE'"),
-        (
-            ["tables", "release", "-o", "more"],
-            "-o is given, and no table is named. Name one or more. Nothing was written.",
-        ),
+        (["write", "tables", "release", "--table", "area"], "Missing option '-o'"),
+        (["write", "tables"], "Missing argument 'RELEASE'"),
         (["tables", "release", "area", "--all"], "Remove --all or the names. Nothing was written."),
         (["ask", "release"], "Missing argument 'EXPRESSION'"),
-        (["ledger", "l", "--cap", "x", "--account", "people"], "The text 'x' is not a number of at least 0"),
-        (["ledger", "l", "--cap", "-1", "--account", "people"], "The text '-1' is not a number of at least 0"),
-        (["ledger", "l", "--cap", "1"], "A cap is given without --account and --plan."),
-        (["ledger", "l", "--epsilon-cap", "x", "--account", "people"], "The text 'x' is not a number of at least 0"),
+        (["ledger", "cap", "l", "--rho", "x", "--account", "people"], "The text 'x' is not a number of at least 0"),
+        (["ledger", "cap", "l", "--rho", "-1", "--account", "people"], "The text '-1' is not a number of at least 0"),
+        (["ledger", "cap", "l", "--rho", "1"], "--account or --plan is needed, and only one of them."),
         (
-            ["ledger", "l", "--epsilon-cap", "-1", "--account", "people"],
+            ["ledger", "cap", "l", "--rho", "1", "--account", "people", "--plan", "plan.json"],
+            "--account or --plan is needed, and only one of them.",
+        ),
+        (["ledger", "cap", "l", "--epsilon", "x", "--account", "people"], "The text 'x' is not a number of at least 0"),
+        (
+            ["ledger", "cap", "l", "--epsilon", "-1", "--account", "people"],
             "The text '-1' is not a number of at least 0",
         ),
-        (["ledger", "l", "--epsilon-cap", "1"], "A cap is given without --account and --plan."),
+        (["ledger", "open", "l", "--epsilon", "1"], "Missing option '--plan'"),
         (
-            ["ledger", "l", "--epsilon-cap", "1", "--account", "people"],
-            "There is no ledger 'l'. Give --open-account and --plan",
+            ["ledger", "cap", "l", "--epsilon", "1", "--account", "people"],
+            "There is no ledger 'l'. `fitnoise ledger open` makes one",
         ),
         (
-            ["ledger", "l", "--epsilon-cap", "1", "--cap", "1", "--account", "people", "--unit", "one record"],
-            "on pure epsilon (--epsilon-cap) or on mu (--mu-cap). Give one of them. Nothing was changed.",
+            ["ledger", "cap", "l", "--epsilon", "1", "--rho", "1", "--account", "people", "--unit", "one record"],
+            "A cap is on rho (--rho), pure epsilon (--epsilon) or mu (--mu). Give one of them. Nothing was",
         ),
-        (["compare"], "Missing argument 'SPEC'"),
-        (["compare", "spec.toml", "--epsilon", "small"], "'small' is not a valid float"),
-        (["compare", "spec.toml", "--delta", "1/2"], "'1/2' is not a valid float"),
-        (["compare", "spec.toml", "--refine"], "No such option"),
+        (["plan", "--compare"], "Missing argument 'SPEC'"),
+        (["plan", "spec.toml", "--compare", "--epsilon", "small"], "'small' is not a valid float"),
+        (["plan", "spec.toml", "--compare", "--delta", "1/2"], "'1/2' is not a valid float"),
+        (["plan", "spec.toml", "--compare", "--refine"], "--refine is given with --compare."),
+        (["plan", "spec.toml", "--compare", "--ledger", "l"], "--ledger is given without --free."),
+        (["plan", "spec.toml", "--seconds", "0", "--free"], "--seconds is given with --free."),
+        (["plan", "spec.toml", "--all"], "--all is given without --compare."),
+        (["plan", "spec.toml", "--compare", "--free"], "--compare and --free are both given. Give one of them."),
+        (["new"], "No attribute is named. Name one or more, such as age=ordered. Nothing was written."),
+        (["new", "--schema", "--demo"], "--schema and --demo are both given. Give one of them. Nothing was written."),
+        (["new", "--schema", "age"], "--schema is given with names. It needs none."),
+        (["new", "--demo", "age"], "--demo is given with names. It needs none."),
         (
-            ["ledger", "l", "--cap", "1", "--account", "people"],
-            "There is no ledger 'l'. Give --open-account and --plan: they make one",
+            ["ledger", "cap", "l", "--rho", "1", "--plan", "plan.json"],
+            "There is no ledger 'l'. `fitnoise ledger open` makes one with the account of a plan. Nothing",
         ),
-        (["ledger", "l", "--account", "people"], "They belong to a cap. Give --cap, --epsilon-cap or --mu-cap."),
+        (["ledger", "cap", "l", "--account", "people"], "No caps are given."),
+        (["ledger", "verify", "l", "--head", "0" * 64], "It needs the number and the digest of an entry."),
         ([], "Missing command"),
     ],
 )
@@ -558,10 +607,10 @@ def test_a_cap_for_one_of_several_units_needs_its_name(run):
             ledger.set_cap(account, Fraction(1))
     listed = ", ".join(f"people ({a.sentence})" for a in accounts)
     for source, count, there in (("people", 2, listed), ("others", 0, "none")):
-        code, _, err = run("ledger", "l", "--cap", "2", "--account", source)
+        code, _, err = run("ledger", "cap", "l", "--rho", "2", "--account", source)
         reason = f"There are {count} privacy units for '{source}': {there}. Give --unit. Nothing was changed."
         assert (code, reason in err) == (2, True)
-    assert run("ledger", "l", "--cap", "2", "--account", "people", "--unit", accounts[0].sentence)[0] == 0
+    assert run("ledger", "cap", "l", "--rho", "2", "--account", "people", "--unit", accounts[0].sentence)[0] == 0
     with fn.Ledger("l") as ledger:
         assert len(ledger.entries()) == 3
         assert ledger.entries()[-1].account == accounts[0]
@@ -591,14 +640,14 @@ def test_accounts_of_one_sentence_are_distinguished_by_digits(run, here):
     for name, text in texts.items():
         (here / f"{name}.toml").write_text(text, encoding="utf-8")
         assert run("plan", f"{name}.toml", "-o", f"{name}.json")[0] == 0
-        assert run("ledger", "l", "--cap", "9", "--open-account", "--plan", f"{name}.json")[0] == 0
+        assert run("ledger", "open", "l", "--rho", "9", "--plan", f"{name}.json")[0] == 0
     months, quarters = (read_plan(here / f"{name}.json").order.account for name in texts)
     assert months.unit == quarters.unit
     assert months.sentence == f"{quarters.unit.account} [{months.digits}]" != quarters.sentence
-    ledger_json = json.loads(run("ledger", "l", "--json")[1])
+    ledger_json = json.loads(run("ledger", "show", "l", "--json")[1])
     assert [b["privacy_unit"] for b in ledger_json["balances"]] == [months.sentence, quarters.sentence]
     assert [e["privacy_unit"] for e in ledger_json["entries"]] == [months.sentence, quarters.sentence]
-    command = ("ledger", "l", "--account", "visits", "--cap")
+    command = ("ledger", "cap", "l", "--account", "visits", "--rho")
     code, _, err = run(*command, "1", "--unit", months.unit.account)
     reason = (
         f"2 accounts have the unit '{months.unit.account}', and their guarantees are about different cells: visits ("
@@ -606,7 +655,7 @@ def test_accounts_of_one_sentence_are_distinguished_by_digits(run, here):
     assert (code, reason in err, "the digits in brackets. Nothing was changed." in err) == (2, True, True)
     for cap, unit_name in ((1, months.digits), (2, quarters.sentence)):
         assert run(*command, str(cap), "--unit", unit_name)[0] == 0
-    assert run("ledger", "l", "--cap", "3", "--plan", "quarters.json", "--unit", quarters.unit.account)[0] == 0
+    assert run("ledger", "cap", "l", "--rho", "3", "--plan", "quarters.json", "--unit", quarters.unit.account)[0] == 0
     with fn.Ledger("l") as ledger:
         charges = [(e.account, e.rho) for e in ledger.entries()[2:]]
     assert charges == [(months, 1), (quarters, 2), (quarters, 3)]
@@ -617,14 +666,13 @@ def test_a_further_unit_of_a_plan_is_opened_by_its_sentence(run, here):
     (here / "spec.toml").write_text(ONCE.replace("[domain.month]", f"{also}[domain.month]"), encoding="utf-8")
     assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
     household = fn.Account("visits", fn.PrivacyUnit("household", 9))
-    cap = ("ledger", "l", "--cap", "1", "--open-account")
+    cap = ("ledger", "open", "l", "--rho", "1")
     code, _, err = run(*cap, "--plan", "plan.json", "--unit", "one household")
     assert (code, "There is no account 'visits' (one household). The accounts are: visits (one person" in err) == (
         2,
         True,
     )
-    code, _, err = run(*cap, "--account", "visits", "--unit", household.sentence)
-    assert (code, "--open-account is given without --plan." in err, (here / "l").exists()) == (2, True, False)
+    assert not (here / "l").exists()
     assert run(*cap, "--plan", "plan.json", "--unit", household.sentence)[0] == 0
     with fn.Ledger("l") as ledger:
         assert ledger.accounts() == [household]
@@ -634,30 +682,29 @@ def test_a_cap_opens_an_account_only_on_request(run, here):
     """Detects a cap without effect: for a source, or a unit, that no release is charged to."""
     run("plan", "spec.toml", "-o", "plan.json")
     run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
-    before = run("ledger", "budget.db")
-    command = ("ledger", "budget.db", "--cap", "9")
+    before = run("ledger", "show", "budget.db")
+    command = ("ledger", "cap", "budget.db", "--rho", "9")
+    opening = ("ledger", "open", "budget.db", "--rho", "9")
     for source, unit in (("People", UNIT), ("people", "one record, replace-one")):
         code, out, err = run(*command, "--account", source, "--unit", unit)
         assert (code, out) == (2, "")
         assert f"There is no account '{source}' ({unit}). The accounts are: people ({UNIT}). Name one" in err
-    code, _, err = run(*command, "--plan", "plan.json", "--open-account")
-    assert (code, "Remove --open-account. Nothing was changed." in err) == (2, True)
-    code, _, err = run(*command, "--plan", "plan.json", "--account", "people")
-    assert (code, "--plan names the account. Remove --account." in err) == (2, True)
+    code, _, err = run(*opening, "--plan", "plan.json")
+    assert (code, "Set its cap with `fitnoise ledger cap`. Nothing was changed." in err) == (2, True)
     others = (here / "spec.toml").read_text(encoding="utf-8").replace('source = "people" }', 'source = "others" }')
     (here / "others.toml").write_text(others, encoding="utf-8")
     run("plan", "others.toml", "-o", "others.json")
     code, _, err = run(*command, "--plan", "others.json")
     assert (
         code,
-        f"Its accounts are: people ({UNIT}). Open the account with --open-account. Nothing was changed." in err,
+        f"Its accounts are: people ({UNIT}). Open the account with `fitnoise ledger open`. Nothing was changed." in err,
     ) == (
         2,
         True,
     )
-    assert run("ledger", "budget.db") == before
+    assert run("ledger", "show", "budget.db") == before
     assert run(*command, "--plan", "plan.json")[0] == 0
-    assert run(*command, "--plan", "others.json", "--open-account")[0] == 0
+    assert run(*opening, "--plan", "others.json")[0] == 0
     with fn.Ledger("budget.db") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge", "answers", "cap", "cap"]
         assert ledger.entries()[2].account == ledger.entries()[0].account
@@ -675,10 +722,10 @@ def test_a_unit_of_a_capped_source_is_opened_by_a_command_that_prints_the_cost(r
     assert person_plan.order.account.source == plan.order.account.source == "people"
     release = ("people.csv", "--ledger", "budget.db", "-o")
     assert run("release", "spec.json", *release, "first")[0] == 0
-    assert run("ledger", "budget.db", "--cap", str(ceil_dyadic(plan.loss.rho)), "--account", "people")[0] == 0
+    assert run("ledger", "cap", "budget.db", "--rho", str(ceil_dyadic(plan.loss.rho)), "--account", "people")[0] == 0
     code, _, err = run("release", "person.json", *release, "second")
     assert (code, "nothing was charged. [ledger.account-beside-cap]" in err) == (7, True)
-    open_it = ("ledger", "budget.db", "--cap", "99", "--open-account", "--plan", "person.json")
+    open_it = ("ledger", "open", "budget.db", "--rho", "99", "--plan", "person.json")
     code, _, err = run(*open_it)
     assert code == 0
     spent = float(9 * ceil_dyadic(plan.loss.rho))
@@ -706,28 +753,28 @@ ERRORS = {
         "[spec.wrong-type]",
     ),
     "an invalid promise": (3, ["plan", "promise.toml"], "[spec.wrong-type]"),
-    "a comparison of nothing": (3, ["compare", "nowhere.toml"], "cannot be read: No such file"),
+    "a comparison of nothing": (3, ["plan", "nowhere.toml", "--compare"], "cannot be read: No such file"),
     "an epsilon of nothing": (
         3,
-        ["compare", "spec.toml", "--epsilon", "0"],
+        ["plan", "spec.toml", "--compare", "--epsilon", "0"],
         "[spec.cost-not-positive]",
     ),
-    "an invalid epsilon": (3, ["compare", "spec.toml", "--epsilon", "0"], "[spec.cost-not-positive]"),
-    "an invalid delta": (3, ["compare", "spec.toml", "--delta", "1"], "[spec.delta-out-of-range]"),
+    "an invalid epsilon": (3, ["plan", "spec.toml", "--compare", "--epsilon", "0"], "[spec.cost-not-positive]"),
+    "an invalid delta": (3, ["plan", "spec.toml", "--compare", "--delta", "1"], "[spec.delta-out-of-range]"),
     "a comparison by rho": (
         3,
-        ["compare", "rho.toml"],
+        ["plan", "rho.toml", "--compare"],
         "[spec.auto-needs-epsilon]",
     ),
-    "a comparison of hybrids": (3, ["compare", "hybrid.toml"], "[spec.zcdp-only]"),
+    "a comparison of hybrids": (3, ["plan", "hybrid.toml", "--compare"], "[spec.zcdp-only]"),
     "a comparison onto something else": (
         8,
-        ["compare", "spec.toml", "-o", "people.csv"],
+        ["plan", "spec.toml", "--compare", "-o", "people.csv"],
         "[release.file-is-no-plan]",
     ),
     "a comparison into nowhere": (
         8,
-        ["compare", "spec.toml", "-o", "nowhere/plan.json"],
+        ["plan", "spec.toml", "--compare", "-o", "nowhere/plan.json"],
         "[release.folder-not-writable]",
     ),
     "a pure gap": (3, ["plan", "pure.toml", "--gap", "1e-3"], "[spec.pure-without-gap]"),
@@ -748,8 +795,8 @@ ERRORS = {
     "a ledger in no folder": (7, [*RELEASE[:4], "nowhere/l.db", *RELEASE[5:]], "[ledger.folder-missing]"),
     "a release onto a file": (8, [*RELEASE[:6], "people.csv"], "[release.place-exists]"),
     "a release below a file": (8, [*RELEASE[:6], "people.csv/r"], "[release.place-not-writable]"),
-    "no ledger": (7, ["ledger", "nowhere.db"], "[ledger.file-missing]"),
-    "a ledger that is something else": (7, ["ledger", "people.csv"], "[ledger.not-a-ledger]"),
+    "no ledger": (7, ["ledger", "show", "nowhere.db"], "[ledger.file-missing]"),
+    "a ledger that is something else": (7, ["ledger", "show", "people.csv"], "[ledger.not-a-ledger]"),
     "an invalid table to write": (
         8,
         [*RELEASE, "--tables", "area", "--tables", "age"],
@@ -945,13 +992,13 @@ def test_a_release_killed_at_any_time_is_complete_or_absent(run, here):
 
 
 def test_the_schema_is_printed(run):
-    code, out, err = run("schema", "--json")
+    code, out, err = run("new", "--schema", "--json")
     assert (code, json.loads(out), err) == (0, json_schema(), "")
 
 
 @pytest.mark.slow
 def test_it_runs_as_a_module_and_as_a_program(here):
-    assert json.loads(process("schema", check=0).stdout)["type"] == "object"
+    assert json.loads(process("new", "--schema", check=0).stdout)["type"] == "object"
     program = os.path.join(os.path.dirname(sys.executable), "fitnoise")  # noqa: PTH118, PTH120 - of this environment
     if os.path.exists(program):  # noqa: PTH110
         assert subprocess.run([program, "--version"], capture_output=True, check=True).stdout.startswith(b"fitnoise, ")
@@ -960,7 +1007,7 @@ def test_it_runs_as_a_module_and_as_a_program(here):
 
 @pytest.mark.slow
 def test_a_closed_pipe_is_no_error(here):
-    script = f"set -o pipefail; '{sys.executable}' -m fitnoise schema 2>err | {{}}"
+    script = f"set -o pipefail; '{sys.executable}' -m fitnoise new --schema 2>err | {{}}"
     for reader, code in (("head -n 1", 0), ("true", 1)):  # all is read and dropped; no one reads
         done = subprocess.run(["bash", "-c", script.format(reader)], capture_output=True, timeout=60, check=False)
         assert done.returncode in (code, 1)
@@ -970,7 +1017,7 @@ def test_a_closed_pipe_is_no_error(here):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
 def test_a_full_disk_under_stdout_is_one_sentence(here):
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        command = [sys.executable, "-m", "fitnoise", "schema"]
+        command = [sys.executable, "-m", "fitnoise", "new", "--schema"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (1, "error: The output cannot be written (No space left on device).\n")
 
@@ -991,7 +1038,7 @@ def test_an_output_that_fails_at_the_end_is_not_tried_again(monkeypatch, capsys,
     monkeypatch.setattr(os, "dup2", lambda _, end: given_up.append(end))
     monkeypatch.setattr(sys, "stdout", Closed())
     with pytest.raises(SystemExit) as end:
-        main(["schema"])
+        main(["new", "--schema"])
     assert (end.value.code, given_up) == (1, [99])
     assert capsys.readouterr().err == message
 
@@ -1171,7 +1218,7 @@ def read_plan(name):
 
 
 def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, south):
-    code, out, err = run("plan-free", "more.toml", "--composed-with", "first.json", "-o", "free.json")
+    code, out, err = run("plan", "more.toml", "--free", "--composed-with", "first.json", "-o", "free.json")
     assert (code, err.splitlines()[0], err.splitlines()[-1]) == (0, "planning …", "wrote free.json")
     assert f"composed   this plan uses the same records as {south.hash[:12]}\n" in out
     plan = read_plan("free.json")
@@ -1180,14 +1227,14 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
 
     release = ("people.csv", "--ledger", "budget.db", "-o")
     separate = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
-    code, out, _ = run("plan-free", "more.toml", "--ledger", "budget.db", "--json")
+    code, out, _ = run("plan", "more.toml", "--free", "--ledger", "budget.db", "--json")
     document = json.loads(out)
     assert (code, document["hash"], document["plan"], document["composed_with"]) == (0, plan.hash, None, [south.hash])
     with fn.Ledger("budget.db") as ledger:
         (account,) = ledger.accounts()
         spent = ledger.balance(account).spent
     assert float(spent) == separate["balance"]["spent"]
-    assert run("ledger", "budget.db", "--account", "people", "--cap", spent)[0] == 0
+    assert run("ledger", "cap", "budget.db", "--account", "people", "--rho", spent)[0] == 0
     code, out, _ = run("release", "free.json", *release, "r2")
     assert code == 0
     assert f"\ncharged    rho = {plan.rho:.7f}\n" in out
@@ -1197,7 +1244,7 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
         assert ledger.balance(account).spent == spent
     code, _, err = run("release", "free.json", *release, "r3", "--again")  # once is free, twice is not
     assert (code, "[ledger.free-plan-costs]" in err) == (7, True)
-    code, _, err = run("plan-free", "more.toml", "--ledger", "budget.db")
+    code, _, err = run("plan", "more.toml", "--free", "--ledger", "budget.db")
     assert (code, "[plan.cells-without-free-budget]" in err) == (4, True)
 
 
@@ -1205,12 +1252,12 @@ def test_several_plans_may_be_on_the_same_records(run, here, south):
     (here / "second.toml").write_text(area_spec("South", 40), encoding="utf-8")
     run("plan", "second.toml", "-o", "second.json")
     code, out, _ = run(
-        "plan-free", "more.toml", "--composed-with", "first.json", "--composed-with", "second.json", "--json"
+        "plan", "more.toml", "--free", "--composed-with", "first.json", "--composed-with", "second.json", "--json"
     )
     assert (code, json.loads(out)["composed_with"]) == (0, [south.hash, read_plan("second.json").hash])
     assert (
         json.loads(out)["rho"]
-        > json.loads(run("plan-free", "more.toml", "--composed-with", "first.json", "--json")[1])["rho"]
+        > json.loads(run("plan", "more.toml", "--free", "--composed-with", "first.json", "--json")[1])["rho"]
     )
 
 
@@ -1233,10 +1280,10 @@ def test_what_is_no_free_plan_is_one_sentence_and_a_code(run, here, south, case)
     with fn.Ledger("empty.db"):
         pass
     before = {p: p.read_bytes() for p in here.iterdir()}
-    status, out, err = run("plan-free", "more.toml", *arguments)
+    status, out, err = run("plan", "more.toml", "--free", *arguments)
     assert (status, out) == (code, "")
     assert message in " ".join(err.split())
-    status, out, err = run("plan-free", "more.toml", *arguments, "--json")
+    status, out, err = run("plan", "more.toml", "--free", *arguments, "--json")
     assert (status, out, failure(err)["exit_code"]) == (code, "", code)
     assert message in failure(err)["message"] or message == f"[{failure(err)['code']}]"
     assert {p: p.read_bytes() for p in here.iterdir()} == before
@@ -1244,18 +1291,17 @@ def test_what_is_no_free_plan_is_one_sentence_and_a_code(run, here, south, case)
 
 def test_queries_of_those_who_pay_the_price_are_refused(run, here, south):
     (here / "more.toml").write_text(DOMAIN + '[[tables]]\nattributes = ["age"]\nmargin = 2\n', encoding="utf-8")
-    code, _, err = run("plan-free", "more.toml", "--composed-with", "first.json", "-o", "free.json")
+    code, _, err = run("plan", "more.toml", "--free", "--composed-with", "first.json", "-o", "free.json")
     assert code == 4
     assert "(area = South, age = " in err
     assert not (here / "free.json").exists()
 
 
 def test_free_queries_have_help_with_an_example(run):
-    code, out, err = run("plan-free", "--help")
+    code, out, err = run("plan", "--help")
     assert (code, err) == (0, "")
-    assert re.search(r"\n  Example\n    fitnoise plan-free more\.toml --composed-with plan\.json -o free\.json\n", out)
+    assert re.search(r"\n    fitnoise plan more\.toml --free --composed-with plan\.json -o free\.json\n", out)
     assert "--json" in out
-    assert "\n  plan-free " in run("--help")[1]
     out.encode("ascii")
 
 
@@ -1466,12 +1512,12 @@ def test_a_table_is_a_document_too(run, pattern):
 
 
 def test_tables_are_written_into_a_folder(run, here, pattern):
-    code, out, err = run("tables", "release", "total", "T1: age by area", "-o", "a/b")
+    code, out, err = run("write", "tables", "release", "--table", "total", "--table", "T1: age by area", "-o", "a/b")
     assert (code, out) == (0, "")
     assert err.splitlines() == ["rebuilding …", "wrote a/b/total.csv", "wrote a/b/t1_age_by_area.csv"]
     for name in ("total.csv", "t1_age_by_area.csv"):
         assert (here / "a" / "b" / name).read_bytes() == (here / "release" / "tables" / name).read_bytes()
-    code, out, _ = run("tables", "release", "area by sex", "-o", "a/b", "--json")
+    code, out, _ = run("write", "tables", "release", "--table", "area by sex", "-o", "a/b", "--json")
     assert (code, json.loads(out)) == (
         0,
         {"plan": pattern.plan.hash, "directory": "a/b", "files": ["area_by_sex.csv"]},
@@ -1488,7 +1534,7 @@ def test_tables_are_written_for_every_place_of_a_level(run, here):
     geo = fn.Hierarchy(["state", "county"], [("RI", 1), ("CT", 2), ("CT", 3)])
     plan = fn.plan(fn.Workload(fn.Domain(geo=geo), [fn.table("county", margin=5), fn.table("state", margin=3)]))
     fn.release(plan, np.array([10, 20, 30]), ledger="places.db", directory="places")
-    code, _, err = run("tables", "places", "county", "state", "--by", "state", "-o", "by_place")
+    code, _, err = run("write", "tables", "places", "--by", "state", "-o", "by_place")
     assert (code, err.splitlines()[1:]) == (
         0,
         [f"wrote by_place/{name}.csv" for name in ("county_ri", "county_ct", "state_ri", "state_ct")],
@@ -1496,14 +1542,13 @@ def test_tables_are_written_for_every_place_of_a_level(run, here):
     complete = (here / "places" / "tables" / "county.csv").read_text(encoding="utf-8").splitlines()
     pieces = [(here / "by_place" / f"county_{x}.csv").read_text(encoding="utf-8").splitlines() for x in ("ri", "ct")]
     assert pieces == [complete[:2], [complete[0], *complete[2:]]]
-    code, _, err = run("tables", "places", "state", "--by", "county", "-o", "other")
+    code, _, err = run("write", "tables", "places", "--table", "state", "--by", "county", "-o", "other")
     assert (code, (here / "other").exists()) == (8, False)
     assert "[release.table-without-level]" in " ".join(err.split())
-    assert "Give a folder for them (-o)." in run("tables", "places", "county", "--by", "state")[2]
     odd = fn.Hierarchy(["state", "county"], [("RI", 1), ("ri", 2)])
     plan = fn.plan(fn.Workload(fn.Domain(geo=odd), [fn.table("county", margin=5)]))
     fn.release(plan, np.array([10, 20]), ledger="places.db", directory="odd")
-    code, _, err = run("tables", "odd", "county", "--by", "state", "-o", "other")
+    code, _, err = run("write", "tables", "odd", "--table", "county", "--by", "state", "-o", "other")
     assert (code, (here / "other").exists()) == (8, False)
     assert "[release.two-files-of-one-name]" in " ".join(err.split())
 
@@ -1526,13 +1571,13 @@ def test_questions_without_tables_are_compared_released_and_listed(run, tmp_path
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spec.toml").write_text(QUESTION_SPEC, encoding="utf-8")
     (tmp_path / "people.csv").write_text("sex\n" + "f\n" * 20, encoding="utf-8")
-    code, out, err = run("compare", "spec.toml", "-o", "plan.json")
+    code, out, err = run("plan", "spec.toml", "--compare", "-o", "plan.json")
     assert (code, "wrote plan.json" in err, "question women" in out) == (0, True, True)
-    comparison = json.loads(run("compare", "spec.toml", "--json")[1])
+    comparison = json.loads(run("plan", "spec.toml", "--compare", "--json")[1])
     plan = read_plan(tmp_path / "plan.json")
     assert plan.questions[0].summary.family in {c["family"] for c in comparison["finite"][0]["candidates"]}
     assert plan.hash == comparison["hash"] == fn.plan(fn.load_spec("spec.toml")).hash
-    assert run("compare", "spec.toml", "--epsilon", "1")[0] == 2
+    assert run("plan", "spec.toml", "--compare", "--epsilon", "1")[0] == 2
     with refused("plan.comparison-without-tables"):
         fn.compare(fn.load_spec("spec.toml"))
     code, out, _ = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
@@ -1551,7 +1596,7 @@ TABLES_ERRORS = {
     "several on one stream": (
         2,
         ["total", "area by sex"],
-        "A CSV file holds one table. Give a folder (-o), or",
+        "A CSV file holds one table. Use `fitnoise write tables`, or",
     ),
     "over a file": (
         8,
@@ -1577,11 +1622,16 @@ def test_tables_that_cannot_be_given_are_refused_and_nothing_is_left(run, here, 
     (here / "mine" / "total.csv").write_text("mine", encoding="utf-8")
     before = {p: p.read_bytes() for p in here.rglob("*") if p.is_file()}
     places = sorted(here.rglob("*"))
-    status, out, err = run("tables", "release", *arguments)
+    command = ["tables", "release", *arguments]
+    if "-o" in arguments:
+        *names, _, _ = arguments
+        options = [word for name in names for word in ("--table", name)]
+        command = ["write", "tables", "release", *options, *arguments[-2:]]
+    status, out, err = run(*command)
     assert (status, out) == (code, "")
     assert message in " ".join(err.split())
     if case != "several on one stream":  # which is one document
-        status, out, err = run("tables", "release", *arguments, "--json")
+        status, out, err = run(*command, "--json")
         assert (status, out, failure(err)["exit_code"]) == (code, "", code)
         assert message in failure(err)["message"] or message == f"[{failure(err)['code']}]"
     assert {p: p.read_bytes() for p in here.rglob("*") if p.is_file()} == before
@@ -1617,7 +1667,7 @@ def test_tables_are_written_completely_or_not_at_all(run, here, pattern, monkeyp
         if folder == "mine":
             (here / "mine").mkdir()
             places = sorted(here.rglob("*"))
-        status, out, err = run("tables", "release", "total", "area by sex", "-o", folder)
+        status, out, err = run("write", "tables", "release", "--table", "total", "--table", "area by sex", "-o", folder)
         assert (status, out, len(frames)) == (code, "", 2)
         assert err.splitlines()[-1].replace("'mine'", "'new'").startswith(message)
         assert sorted(here.rglob("*")) == places
@@ -1626,8 +1676,8 @@ def test_tables_are_written_completely_or_not_at_all(run, here, pattern, monkeyp
 def test_altered_answers_give_no_tables(run, here, pattern):
     path = here / "release" / "measurements.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    for arguments in ([], ["total"], ["total", "-o", "x"]):
-        code, out, err = run("tables", "release", *arguments)
+    for arguments in (["tables", "release"], ["tables", "release", "total"], ["write", "tables", "release", "-o", "x"]):
+        code, out, err = run(*arguments)
         assert (code, out) == (8, "")
         assert "[release.wrong-parquet-file]" in err
     assert not (here / "x").exists()
@@ -1724,7 +1774,7 @@ def test_the_complete_pure_path_for_programs(run, here, promised):
     assert (code, verified["ok"], all(c["holds"] for c in verified["checks"])) == (0, True, True)
     assert run("verify", "plan.json", "--json")[0] == 0
 
-    code, out, _ = run("ledger", "budget.db", "--json")
+    code, out, _ = run("ledger", "show", "budget.db", "--json")
     ledger = json.loads(out)
     entry, _ = ledger["entries"]
     assert (code, entry["kind"], entry["plan"]) == (0, "charge", plan["hash"])
@@ -1769,7 +1819,7 @@ def test_the_complete_pure_path_for_people(run, here, promised):
     checks, unchecked = out.split("\n\n")
     assert [line.split()[0] for line in checks.splitlines()[1:]] == ["ok"] * 11
     assert unchecked.startswith("unchecked  the charge, without the ledger (--ledger)\n")
-    code, out, _ = run("ledger", "budget.db")
+    code, out, _ = run("ledger", "show", "budget.db")
     assert f"rho {plan.rho:.7f} spent (epsilon {plan.epsilon():.7f}, pure)" in out
     _, out, _ = run("tables", "release")
     assert re.search(r"area by age cumulative +8 ", out)
@@ -1819,16 +1869,16 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     promised("")
     run("plan", "spec.toml", "-o", "gaussian.json")
     epsilon = read_plan(here / "plan.json").loss.epsilon
-    cap = ("ledger", "budget.db", "--reason", "board of 1 May")
+    cap = ("budget.db", "--reason", "board of 1 May")
     code, out, _ = run(
-        *cap, "--epsilon-cap", str(epsilon * Fraction(3, 2)), "--plan", "plan.json", "--open-account", "--json"
+        "ledger", "open", *cap, "--epsilon", str(epsilon * Fraction(3, 2)), "--plan", "plan.json", "--json"
     )
     (balance,) = json.loads(out)["balances"]
     assert (code, balance["epsilon_spent"], balance["epsilon_cap"]) == (0, "0", str(epsilon * Fraction(3, 2)))
     assert balance["cap"] == pytest.approx(float(epsilon * Fraction(3, 2)) ** 2 / 2)
     (entry,) = json.loads(out)["entries"]
     assert (entry["kind"], entry["epsilon"]) == ("cap", str(epsilon * Fraction(3, 2)))
-    cap = (*cap, "--account", "people")
+    cap = ("ledger", "cap", *cap, "--account", "people")
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, err = run("release", "gaussian.json", *release, "first", "--json")
     assert (code, out, failure(err)["code"].partition(".")[0]) == (5, "", "ledger")
@@ -1839,18 +1889,18 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     assert f"people ({UNIT})\n" in out
     assert f"epsilon {float(epsilon):.7f} spent, pure\n" in out
     assert f"the cap is {1.5 * float(epsilon):.7f}; {unspent:.7f} is left\n" in out
-    assert f"the cap is {1.5 * float(epsilon):.7f}; {unspent:.7f} is left\n" in run("ledger", "budget.db")[1]
+    assert f"the cap is {1.5 * float(epsilon):.7f}; {unspent:.7f} is left\n" in run("ledger", "show", "budget.db")[1]
     code, out, err = run("release", "plan.json", *release, "second", "--again")
     assert (code, out) == (5, "")
     assert "Nothing was measured and nothing was charged. [ledger.over-epsilon-cap]" in err
     assert not (here / "second").exists()
-    code, out, _ = run(*cap, "--epsilon-cap", "99", "--json")  # the one unit of the source is meant
+    code, out, _ = run(*cap, "--epsilon", "99", "--json")  # the one unit of the source is meant
     assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "refusal", "charge", "answers", "refusal", "cap"]
     assert run("release", "plan.json", *release, "second", "--again")[0] == 0
-    assert run(*cap, "--cap", "99")[0] == 0  # another promise
+    assert run(*cap, "--rho", "99")[0] == 0  # another promise
     code, out, _ = run("release", "gaussian.json", *release, "third", "--json")
     assert (code, json.loads(out)["balance"]["epsilon_spent"]) == (0, None)
-    code, out, _ = run(*cap, "--epsilon-cap", "99")
+    code, out, _ = run(*cap, "--epsilon", "99")
     assert "more than any epsilon spent\n" in out
     assert "the cap is 99.0000000; 0.0000000 is left\n" in out
     code, _, err = run("release", "plan.json", *release, "fourth", "--again")
@@ -1892,15 +1942,15 @@ def test_a_cap_stops_a_choice_only_when_neither_noise_keeps_it(run, here, promis
     plan = read_plan(here / "plan.json")
     assert (plan.publication.privacy, plan.publication.cap) == (fn.Privacy.PURE, fn.Budget(epsilon=2))
     promised('privacy = { definition = "auto", cap = { epsilon = 0.5 } }')
-    for command in ("plan", "compare"):
-        code, out, err = run(command, "spec.toml", "--json")
+    for mode in ([], ["--compare"]):
+        code, out, err = run("plan", "spec.toml", *mode, "--json")
         assert (code, out, failure(err)["code"].partition(".")[0]) == (5, "", "plan")
-    assert run("compare", "spec.toml", "--epsilon", "0.5")[0] == 0  # what is spent is given: no cap to keep
+    assert run("plan", "spec.toml", "--compare", "--epsilon", "0.5")[0] == 0  # what is spent is given: no cap to keep
 
 
 def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
-    assert "cells and sums by margin" in run("compare", "spec.toml")[1]
-    code, out, err = run("compare", "spec.toml", "--all")
+    assert "cells and sums by margin" in run("plan", "spec.toml", "--compare")[1]
+    code, out, err = run("plan", "spec.toml", "--compare", "--all")
     assert code == 0
     assert err.splitlines()[0] == "planning …"
     compared, unsuitable = out.split("\n\nunsuitable mechanism")
@@ -1929,7 +1979,7 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
     assert float(total[1]) > 1
     assert sorted(p.name for p in here.iterdir()) == ["people.csv", "spec.toml"]
 
-    code, out, _ = run("compare", "spec.toml", "--epsilon", "1", "--delta", "1e-9")
+    code, out, _ = run("plan", "spec.toml", "--compare", "--epsilon", "1", "--delta", "1e-9")
     assert code == 0
     assert "margins ×" in out.splitlines()[0]
     budget = ["at epsilon = 1", "delta = 1e-09 for Gaussian noise, none for pure noise"]
@@ -1939,7 +1989,7 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
 
 
 def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
-    code, out, err = run("compare", "spec.toml", "--epsilon", "0.5", "-o", "plan.json", "--json")
+    code, out, err = run("plan", "spec.toml", "--compare", "--epsilon", "0.5", "-o", "plan.json", "--json")
     document, plan = json.loads(out), read_plan(here / "plan.json")
     assert (code, "wrote plan.json" in err) == (0, True)
     assert (document["delta"], document["plan"], document["hash"]) == (1e-6, "plan.json", plan.hash)
@@ -1958,11 +2008,11 @@ def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
     assert gaussian["error"] == pytest.approx(separate.table_part.relaxation**0.5, rel=1e-6)
     assert run("verify", "plan.json")[0] == 0
     assert run(*RELEASE)[0] == 0
-    without = json.loads(run("compare", "spec.toml", "--json")[1])
+    without = json.loads(run("plan", "spec.toml", "--compare", "--json")[1])
     assert without["plan"] is None
     assert without["alternatives"][0]["error"] == pytest.approx(1, rel=1e-3)
     assert without["choice"]["privacy"] == without["alternatives"][0]["privacy"]
-    assert without["hash"] == json.loads(run("compare", "spec.toml", "--json")[1])["hash"]
+    assert without["hash"] == json.loads(run("plan", "spec.toml", "--compare", "--json")[1])["hash"]
 
 
 @pytest.mark.parametrize(
@@ -1985,7 +2035,7 @@ def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
 def test_any_specification_can_be_compared(run, here, promised, head, arguments, spent, delta):
     """This holds for any guarantee: an epsilon is the one to spend, pure or at the stated delta."""
     promised(head)
-    code, out, _ = run("compare", "spec.toml", *arguments, "--json")
+    code, out, _ = run("plan", "spec.toml", "--compare", *arguments, "--json")
     document = json.loads(out)
     assert (code, document["delta"]) == (0, delta)
     (gaussian,) = (a for a in document["alternatives"] if a["privacy"] == "zcdp")
@@ -2005,8 +2055,8 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     run("plan", "spec.toml", "-o", "plan.json")
     plan = read_plan(here / "plan.json")
     cap = Fraction(math.sqrt(2.5 * plan.loss.mu_squared)).limit_denominator(10**6)
-    command = ("ledger", "budget.db", "--plan", "plan.json")
-    code, out, _ = run(*command, "--mu-cap", str(cap), "--open-account", "--json")
+    command = ("ledger", "show", "budget.db", "--plan", "plan.json")
+    code, out, _ = run("ledger", "open", *command[2:], "--mu", str(cap), "--json")
     (balance,) = json.loads(out)["balances"]
     assert (code, balance["mu_squared_spent"]) == (0, "0")
     assert balance["cap"] == balance["remaining"] == pytest.approx(float(cap) ** 2 / 2)
@@ -2020,7 +2070,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     code, out, _ = run("release", "plan.json", *release, "first")
     assert (code, f"the cap is mu = {float(cap):.7f} (squares add); rho" in out) == (0, True)
     assert "1 more release of this plan fits" in run(*command)[1]
-    pure = json.loads(run("ledger", "budget.db", "--plan", "pure.json", "--json")[1])["plan"]["more"]
+    pure = json.loads(run("ledger", "show", "budget.db", "--plan", "pure.json", "--json")[1])["plan"]["more"]
     assert pure == int(1.5 * plan.loss.mu_squared / read_plan(here / "pure.json").loss.mu_squared)
     assert run("release", "plan.json", *release, "second", "--again")[0] == 0
     code, out, err = run("release", "plan.json", *release, "third", "--again")
@@ -2031,15 +2081,17 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert run("verify", "second", "--ledger", "budget.db")[0] == 0
     # a cap of another kind, and none
     total = 3 * plan.loss.rho + Fraction(1, 1000)
-    run("ledger", "budget.db", "--account", "people", "--cap", str(total))
+    run("ledger", "cap", "budget.db", "--account", "people", "--rho", str(total))
     text = run(*command)[1]
     assert "1 more release of this plan fits" in text
     assert re.search(r"a cap of mu = [0-9.]+ promises the same epsilon = [0-9.]+ at delta", text)
-    run("ledger", "budget.db", "--account", "people", "--epsilon-cap", "9")
+    run("ledger", "cap", "budget.db", "--account", "people", "--epsilon", "9")
     assert json.loads(run(*command, "--json")[1])["plan"] == {"more": 0}
     run("release", "plan.json", "people.csv", "--ledger", "free.db", "-o", "fourth")
-    assert "no cap is set: any number of releases of this plan fits" in run("ledger", "free.db", *command[2:])[1]
-    text = run("ledger", "budget.db")[1]  # a cap of another kind is printed in its own unit, and not in rho
+    assert (
+        "no cap is set: any number of releases of this plan fits" in run("ledger", "show", "free.db", *command[3:])[1]
+    )
+    text = run("ledger", "show", "budget.db")[1]  # a cap of another kind is printed in its own unit, and not in rho
     cells = [re.split("  +", line.strip()) for line in text.splitlines() if re.match(r" +[0-9]", line)]
     assert re.search(r"^entry +time +kind +account +unit +rho", text, re.MULTILINE)
     assert [x[2] for x in cells] == [
@@ -2051,7 +2103,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     ]
     assert [len(x) for x in (cells[0], cells[-1])] == [5, 6]
     assert cells[-2][5] == f"{float(total):.7f}"
-    code, _, err = run("ledger", "budget.db", "--account", "people", "--mu-cap", "1/2", "--cap", "1")
+    code, _, err = run("ledger", "cap", "budget.db", "--account", "people", "--mu", "1/2", "--rho", "1")
     assert (code, "Give one of them. Nothing was changed" in err) == (2, True)
 
 
@@ -2063,7 +2115,7 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
     for i, plan in enumerate(("plan.json", "pure.json", "plan.json")):
         assert run("release", plan, "people.csv", "--ledger", "budget.db", "-o", f"r{i}", "--again")[0] == 0
     gaussian, pure = read_plan(here / "plan.json"), read_plan(here / "pure.json")
-    code, out, err = run("ledger", "budget.db", "--delta", "1e-9", "--plot", "curve.svg", "--json")
+    code, out, err = run("ledger", "show", "budget.db", "--delta", "1e-9", "--plot", "curve.svg", "--json")
     (total,) = json.loads(out)["together"]
     assert (code, total["delta"], "wrote curve.svg" in err) == (0, 1e-9, True)
     assert total["assumption"] == english(FIXED_IN_ADVANCE)
@@ -2072,21 +2124,21 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
         assert total["epsilon"] == curve(ledger.groups(gaussian.order.account), gaussian.order.account).epsilon(1e-9)
     assert total["epsilon"] < epsilon_at((gaussian.loss + pure.loss + gaussian.loss), 1e-9)
     assert f"people ({UNIT}): ε = {total['epsilon']:.3g} at δ = 1e-09" in (here / "curve.svg").read_text()
-    text = run("ledger", "budget.db", "--delta", "1e-9")[1]
+    text = run("ledger", "show", "budget.db", "--delta", "1e-9")[1]
     assert f"epsilon = {total['epsilon']:.4f} at delta = 1e-09\n" in text
     assert "           if all plans were fixed in advance, none after an" in text
     assert "no cap is set: this is bookkeeping, no promise" in text
-    run("ledger", "budget.db", "--account", "people", "--cap", "9")
-    assert "the cap holds for any choice of the next plan" in run("ledger", "budget.db", "--delta", "1e-9")[1]
-    assert "together" not in json.loads(run("ledger", "budget.db", "--json")[1])
-    code, _, err = run("ledger", "budget.db", "--delta", "1")
+    run("ledger", "cap", "budget.db", "--account", "people", "--rho", "9")
+    assert "the cap holds for any choice of the next plan" in run("ledger", "show", "budget.db", "--delta", "1e-9")[1]
+    assert "together" not in json.loads(run("ledger", "show", "budget.db", "--json")[1])
+    code, _, err = run("ledger", "show", "budget.db", "--delta", "1")
     assert (code, "It needs a number between 0 and 1" in err) == (2, True)
-    assert run("ledger", "budget.db", "--plot", "curve.txt")[0] != 0
+    assert run("ledger", "show", "budget.db", "--plot", "curve.txt")[0] != 0
     # of Gaussian noise on a coarse lattice only rho is known
     with fn.Ledger("budget.db") as ledger:
         ledger.charge(gaussian.order.account, Loss.concentrated(Fraction(1, 8)), {})
-    assert "Entry 8 states only ρ" in run("ledger", "budget.db", "--delta", "1e-9")[1]
-    code, _, err = run("ledger", "budget.db", "--plot", "other.svg")
+    assert "Entry 8 states only ρ" in run("ledger", "show", "budget.db", "--delta", "1e-9")[1]
+    code, _, err = run("ledger", "show", "budget.db", "--plot", "other.svg")
     assert (code != 0, "[release.no-curve-known]" in err, (here / "other.svg").exists()) == (True, True, False)
 
 

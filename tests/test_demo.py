@@ -31,16 +31,16 @@ def run_captured(arguments):
 
 @pytest.fixture(scope="module")
 def demo_output(tmp_path_factory):
-    """Return the output of `fitnoise demo`, and the folder that it wrote."""
+    """Return the output of `fitnoise new --demo`, and the folder that it wrote."""
     folder = tmp_path_factory.mktemp("demo") / "new" / "story"
-    return (*run_captured(["demo", "-o", str(folder)]), folder)
+    return (*run_captured(["new", "--demo", "-o", str(folder)]), folder)
 
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
-    """The document of `fitnoise demo --json`."""
+    """The document of `fitnoise new --demo --json`."""
     folder = tmp_path_factory.mktemp("demo") / "story"
-    out, _ = run_captured(["demo", "--json", "-o", str(folder)])
+    out, _ = run_captured(["new", "--demo", "--json", "-o", str(folder)])
     return json.loads(out)
 
 

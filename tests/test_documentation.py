@@ -119,9 +119,8 @@ def command_options():
 
     commands = {}
     for name, command in cli.commands.items():
-        commands[name] = options_of(command)
-        for child in getattr(command, "commands", {}).values():
-            commands[name] |= options_of(child)
+        inside = getattr(command, "commands", {"": command})
+        commands |= {f"{name} {child}".strip(): options_of(x) for child, x in inside.items()}
     return commands, set().union(*commands.values(), {"--help", "--version"})
 
 
@@ -132,8 +131,8 @@ def test_named_commands_options_and_functions_exist(path):
     blocks = re.findall(r"^```.*?\n(.*?)^```", text, re.M | re.S)
     lines = [line for block in blocks for line in re.findall("^fitnoise .*", block, re.M)]
     for span in [*re.findall(r"`([^`\n]+)`", text), *lines]:
-        for command in re.findall(r"\bfitnoise ([a-z][a-z-]*)", span):
-            assert command in commands, span
+        for name, child in re.findall(r"\bfitnoise ([a-z][a-z-]*)(?: ([a-z]+)(?=\s|$))?", span):
+            assert name in commands or f"{name} {child}" in commands, span
         if span.startswith(("fitnoise ", "--")):
             assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", span)) <= options, span
     for dotted in set(re.findall(r"\bfn\.([A-Za-z_]\w*)", text)):

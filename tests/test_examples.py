@@ -100,7 +100,7 @@ def rows(text):
 
 
 def test_examples_are_counted_with_the_specification_they_are_of(spec, capsys, tmp_path):
-    by_command("schema", str(spec), "--example", "400")
+    by_command("new", str(spec), "--example", "400")
     out, err = capsys.readouterr()
     assert err == ""
     (tmp_path / "example.csv").write_text(out, encoding="utf-8")
@@ -139,7 +139,7 @@ def test_examples_are_drawn_as_often_of_every_cell():
 
 
 def test_examples_follow_from_the_specification_only(spec, capsys):
-    by_command("schema", str(spec), "--example", "20", "--json")
+    by_command("new", str(spec), "--example", "20", "--json")
     document = json.loads(capsys.readouterr().out)
     assert document == {"examples": examples(load_spec(spec), 20)}
 
@@ -179,9 +179,9 @@ def test_a_column_that_nobody_can_fill_is_refused(other, where, monkeypatch):
         examples(publication, 5)
 
 
-@pytest.mark.parametrize("arguments", [["--example", "5"], ["spec.toml"]])
-def test_examples_are_of_a_specification_and_of_a_number(arguments, capsys):
-    by_command("schema", *arguments)
+@pytest.mark.parametrize("specifications", [[], ["spec.toml", "other.toml"]])
+def test_examples_are_of_one_specification(specifications, capsys):
+    by_command("new", *specifications, "--example", "5")
     out, err = capsys.readouterr()
     assert out == ""
-    assert "Only one of SPEC and --example is given." in err
+    assert f"--example is given with {len(specifications)} specifications. It needs one." in err

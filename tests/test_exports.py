@@ -184,10 +184,19 @@ def test_a_package_of_a_small_database_says_that_it_is_biased(tmp_path):
 def test_tables_are_exported_by_command(tmp_path, capsys):
     folder = small().write(tmp_path / "r")
     by_command(
-        "export", str(folder), "-o", str(tmp_path / "a.tex"), "--table", "all", "--reliability-bands", "5,20", "--json"
+        "write",
+        "export",
+        str(folder),
+        "-o",
+        str(tmp_path / "a.tex"),
+        "--table",
+        "all",
+        "--reliability-bands",
+        "5,20",
+        "--json",
     )
     assert json.loads(capsys.readouterr().out) == {"plan": small().plan.hash, "file": str(tmp_path / "a.tex")}
-    by_command("export", str(folder), "-o", str(tmp_path / "p"), "--licence", "CC0-1.0")
+    by_command("write", "export", str(folder), "-o", str(tmp_path / "p"), "--licence", "CC0-1.0")
     assert sorted(p.name for p in (tmp_path / "p").iterdir()) == ["datapackage.json", "manifest.json", "tables"]
     assert "wrote" in capsys.readouterr().err
 

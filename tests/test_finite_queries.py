@@ -1105,11 +1105,11 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
     main(["plan", "spec.toml", "--json"])
     output = json.loads(capsys.readouterr().out)
     assert [x["name"] for x in output["finite"]] == ["kids", "two"]
-    main(["compare", "spec.toml"])
+    main(["plan", "spec.toml", "--compare"])
     out = capsys.readouterr().out
     assert "question kids\ntight constraints: its expected gain" in out
     assert "randomised response" in out
-    main(["compare", "spec.toml", "--json"])
+    main(["plan", "spec.toml", "--compare", "--json"])
     output = json.loads(capsys.readouterr().out)
     assert {c["family"] for c in output["finite"][0]["candidates"]} >= {"staircase", "geometric", "linear program"}
     main(["release", "plan.json", "people.csv", "--ledger", "l.sqlite", "-o", "r"])
@@ -1121,5 +1121,5 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
     assert [x["name"] for x in json.loads(capsys.readouterr().out)["finite"]] == ["kids", "two"]
     main(["verify", "r"])
     assert "the finite answers are what was drawn" in capsys.readouterr().out
-    main(["ledger", "l.sqlite"])
+    main(["ledger", "show", "l.sqlite"])
     capsys.readouterr()

@@ -120,9 +120,9 @@ def test_a_ledger_says_under_each_heading_what_it_says(books, capsys):
     (columns,) = html_columns(client.page("/ledger"))
     assert columns == expected
     path = client.folder.root / "budget.sqlite"
-    by_command("ledger", str(path))
+    by_command("ledger", "show", str(path))
     assert terminal_columns(capsys.readouterr().out.splitlines(), expected) == expected
-    by_command("ledger", str(path), "--json")
+    by_command("ledger", "show", str(path), "--json")
     read = json.loads(capsys.readouterr().out)["entries"]
     assert [(e["sequence"], e["time"], e["kind"], e["source"], e["privacy_unit"], e["rho_exact"]) for e in read] == [
         (e.sequence, e.time, e.kind, e.account.source, e.account.sentence, str(e.rho)) for e in entries

@@ -116,9 +116,13 @@ def test_help_comes_at_once(arguments):
 
 def test_every_command_takes_what_its_options_give():
     """The options hand their values over by name, which no type checker compares."""
-    inside = {f"{name}_{part}": x for name, g in cli.commands.items() for part, x in getattr(g, "commands", {}).items()}
+    inside = {f"{name} {part}": x for name, g in cli.commands.items() for part, x in getattr(g, "commands", {}).items()}
     top_commands = {name: command for name, command in cli.commands.items() if not hasattr(command, "commands")}
-    assert {"series_status", "series_write"} <= inside.keys()
+    assert {"series status", "series write"} <= inside.keys()
     for name, command in (top_commands | inside).items():
-        taken = inspect.signature(getattr(commands, f"{name.replace('-', '_')}_command")).parameters
-        assert sorted(taken) == sorted(p.name for p in command.params)
+        modes = {m for m in ("compare", "free") if name == "plan"}
+        taken = [
+            inspect.signature(getattr(commands, "_".join([*name.split(), *mode, "command"]))).parameters
+            for mode in ([], *([m] for m in modes))
+        ]
+        assert set().union(*taken) | modes == {p.name for p in command.params}

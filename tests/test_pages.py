@@ -620,7 +620,17 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
     for name, arguments in sources.items():
         path = tmp_path / f"{name}.html"
         by_command(
-            "report", r, *arguments, "-o", str(path), "--language", "de", "--reliability-bands", "10,30", "--totals"
+            "write",
+            "report",
+            r,
+            *arguments,
+            "-o",
+            str(path),
+            "--language",
+            "de",
+            "--reliability-bands",
+            "10,30",
+            "--totals",
         )
         page = path.read_text(encoding="utf-8")
         assert '<html lang="de">' in page
@@ -633,26 +643,28 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
         assert "differs from this file" in json.loads(capsys.readouterr().out)["checks"][-1]["finding"]["text"]
         by_command("verify", r, "--report", str(path), "--json")
         assert "is of other tables" in json.loads(capsys.readouterr().out)["checks"][-1]["finding"]["text"]
-        by_command("export", r, *arguments, "-o", str(tmp_path / f"{name}_package"), "--table", "state by status")
+        by_command(
+            "write", "export", r, *arguments, "-o", str(tmp_path / f"{name}_package"), "--table", "state by status"
+        )
         described = json.loads((tmp_path / f"{name}_package" / "datapackage.json").read_text(encoding="utf-8"))
         assert [x["name"] for x in described["resources"]] == ["state_by_status"]
     capsys.readouterr()
     for command, document in (
-        (["report", r, *sources["whole"], *sources["combination"]], "or none of them. A plan takes none"),
-        (["export", r, "--with-release", later], "or none of them. A plan takes none"),
-        (["report", str(tmp_path / "r" / "plan.json"), *sources["whole"]], "A plan takes none"),
-        (["export", str(tmp_path / "r" / "plan.json")], "[release.plan-has-no-tables]"),
-        (["report", r, "--combination", combined], "[release.foreign-combination]"),
+        (["write", "report", r, *sources["whole"], *sources["combination"]], "or none of them. A plan takes none"),
+        (["write", "export", r, "--with-release", later], "or none of them. A plan takes none"),
+        (["write", "report", str(tmp_path / "r" / "plan.json"), *sources["whole"]], "A plan takes none"),
+        (["write", "export", str(tmp_path / "r" / "plan.json")], "[release.plan-has-no-tables]"),
+        (["write", "report", r, "--combination", combined], "[release.foreign-combination]"),
     ):
-        by_command(*command, "-o", str(tmp_path / "not.html" if command[0] == "report" else tmp_path / "not"))
+        by_command(*command, "-o", str(tmp_path / "not.html" if command[1] == "report" else tmp_path / "not"))
         assert document in " ".join(capsys.readouterr().err.split())
         assert not list(tmp_path.glob("not*"))
-    by_command("report", r, *sources["whole"], "-o", str(tmp_path / "whole" / "in.html"))
+    by_command("write", "report", r, *sources["whole"], "-o", str(tmp_path / "whole" / "in.html"))
     assert "[release.place-inside-release]" in " ".join(capsys.readouterr().err.split())
     stated = json.loads((tmp_path / "whole" / "whole.json").read_text(encoding="utf-8"))
     stated["tables"][0]["values"][0] += 5
     (tmp_path / "whole" / "whole.json").write_text(json.dumps(stated), encoding="utf-8")
-    by_command("report", r, *sources["whole"], "-o", str(tmp_path / "not.html"))
+    by_command("write", "report", r, *sources["whole"], "-o", str(tmp_path / "not.html"))
     assert "[release.integer-tables-wrong]" in " ".join(capsys.readouterr().err.split())
 
 
@@ -682,18 +694,18 @@ def test_a_report_is_written_by_command(tmp_path, capsys):
     release = small()
     folder = release.write(tmp_path / "r")
     by_command(
-        "report", str(folder), "-o", str(tmp_path / "a.html"), "--language", "de", "--totals", "--reliability-bands",
-        "10,30",
+        "write", "report", str(folder), "-o", str(tmp_path / "a.html"), "--language", "de", "--totals",
+        "--reliability-bands", "10,30",
         "--table", "all", "--json",
     )  # fmt: skip
     document = json.loads(capsys.readouterr().out)
     assert document == {"plan": release.plan.hash, "file": str(tmp_path / "a.html")}
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page == report.page(release, language="de", totals=True, bands=RULE, tables=["all"])
-    by_command("report", str(folder / "plan.json"), "-o", str(tmp_path / "b.html"))
+    by_command("write", "report", str(folder / "plan.json"), "-o", str(tmp_path / "b.html"))
     assert "wrote" in capsys.readouterr().err
     assert (tmp_path / "b.html").read_text(encoding="utf-8") == report.page(release.plan)
-    by_command("report", str(folder), "-o", str(folder / "c.html"))
+    by_command("write", "report", str(folder), "-o", str(folder / "c.html"))
     assert "[release.place-inside-release]" in capsys.readouterr().err
     assert not (folder / "c.html").exists()
 

@@ -204,13 +204,13 @@ def test_words_that_cannot_be_meant_are_refused(tmp_path, text, code):
 
 def test_a_record_is_written_or_printed(tmp_path, capsys):
     file = tmp_path / "record.yaml"
-    by_command("registry-record", str(SAMPLES / "women"), "-o", str(file))
+    by_command("write", "record", str(SAMPLES / "women"), "-o", str(file))
     assert parsed(file.read_text(encoding="utf-8"))["status"] == "Draft"
     output = capsys.readouterr()
     assert (output.out, "to be filled: url_slug, name" in output.err) == ("", True)
-    by_command("registry-record", str(SAMPLES / "women"))
+    by_command("write", "record", str(SAMPLES / "women"))
     assert capsys.readouterr().out == file.read_text(encoding="utf-8")
-    by_command("registry-record", str(SAMPLES / "women"), "--json")
+    by_command("write", "record", str(SAMPLES / "women"), "--json")
     printed = json.loads(capsys.readouterr().out)
     assert printed == {
         "record": filled(registry_record(read("women"))),
@@ -219,6 +219,6 @@ def test_a_record_is_written_or_printed(tmp_path, capsys):
 
 
 def test_a_release_is_not_written_into(capsys):
-    by_command("registry-record", str(SAMPLES / "women"), "-o", str(SAMPLES / "women" / "record.yaml"))
+    by_command("write", "record", str(SAMPLES / "women"), "-o", str(SAMPLES / "women" / "record.yaml"))
     assert "[release.place-inside-release]" in capsys.readouterr().err
     assert not (SAMPLES / "women" / "record.yaml").exists()

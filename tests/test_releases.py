@@ -1091,8 +1091,9 @@ def test_names_of_any_length_are_released_verified_and_exported(tmp_path):
     for file in ("a.xlsx", "a.tex", "package"):
         assert fn.export(release, tmp_path / file).exists()
     assert fn.report(release, tmp_path / "a.html").exists()
-    by_command("tables", str(tmp_path / "r"), *release, "--output", str(tmp_path / "t"))
+    names = [x for n in release for x in ("--table", n)]
+    by_command("write", "tables", str(tmp_path / "r"), *names, "--output", str(tmp_path / "t"))
     assert len([*(tmp_path / "t").iterdir()]) == len(tables)
-    of_places = [n for n in release if n.startswith("county")]
-    by_command("tables", str(tmp_path / "r"), *of_places, "--by", "state", "--output", str(tmp_path / "s"))
+    of_places = [x for n in release if n.startswith("county") for x in ("--table", n)]
+    by_command("write", "tables", str(tmp_path / "r"), *of_places, "--by", "state", "--output", str(tmp_path / "s"))
     assert len([*(tmp_path / "s").iterdir()]) == 1

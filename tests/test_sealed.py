@@ -356,7 +356,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plan.json").write_text(plan.to_json())
     visits().to_csv("visits.csv", index=False)
-    assert _run(["keys", "own.key", "--json"]) == 0
+    assert _run(["count", "keys", "own.key", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"private": "own.key", "public": "own.key.pub"}
     command = ["count", "plan.json", "visits.csv", "-o"]
     assert _run([*command, "counts.sealed", "--public-key", "own.key.pub", "--json"]) == 0

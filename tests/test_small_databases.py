@@ -623,17 +623,17 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
     assert "biased" in out
     main(["plan", "spec.toml", "--json"])
     assert json.loads(capsys.readouterr().out)["setting"]["index"] >= 1
-    main(["compare", "spec.toml", "-o", "again.json"])
+    main(["plan", "spec.toml", "--compare", "-o", "again.json"])
     out = capsys.readouterr().out
     assert "uniform guess" in out
     assert "question o in all\n" in out
     assert (tmp_path / "again.json").read_text() == (tmp_path / "plan.json").read_text()
-    main(["compare", "spec.toml", "--json"])
+    main(["plan", "spec.toml", "--compare", "--json"])
     document = json.loads(capsys.readouterr().out)
     assert {"index", "temperature", "errors"} == set(document["settings"][0])
     assert document["finite"][0]["name"] == "o in all"
     with pytest.raises(SystemExit):
-        main(["compare", "spec.toml", "--epsilon", "2"])
+        main(["plan", "spec.toml", "--compare", "--epsilon", "2"])
     assert "at the budget of its specification" in capsys.readouterr().err
     main(["release", "plan.json", "people.csv", "--ledger", "l.sqlite", "-o", "r"])
     main(["tables", "r", "c"])

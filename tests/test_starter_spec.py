@@ -101,14 +101,14 @@ def test_any_names_that_attributes_may_have(attributes):
 
 
 def test_the_command_writes_it_once(tmp_path, capfdbinary):
-    by_command("init", "sex", "age=ordered")
+    by_command("new", "sex", "age=ordered")
     assert capfdbinary.readouterr().out.decode() == begun({"sex": "categorical", "age": "ordered"})
-    by_command("init", "sex", "--json")
+    by_command("new", "sex", "--json")
     assert json.loads(capfdbinary.readouterr().out) == {"specification": begun({"sex": "categorical"})}
     file = tmp_path / "spec.toml"
-    by_command("init", "sex", "age=ordered", "-o", str(file))
+    by_command("new", "sex", "age=ordered", "-o", str(file))
     assert file.read_text(encoding="utf-8") == begun({"sex": "categorical", "age": "ordered"})
-    by_command("init", "age", "-o", str(file))
+    by_command("new", "age", "-o", str(file))
     assert "Nothing was written. [release.place-exists]" in capfdbinary.readouterr().err.decode()
     assert file.read_text(encoding="utf-8") == begun({"sex": "categorical", "age": "ordered"})
 
@@ -120,11 +120,11 @@ def test_the_command_writes_it_once(tmp_path, capfdbinary):
         (("age=number",), "There is no type 'number'"),
         (("std_error",), "[domain.attribute-name-reserved]"),
         (("",), "[domain.attribute-name-invalid]"),
-        ((), "Missing argument"),
+        ((), "No attribute is named."),
     ],
 )
 def test_an_impossible_starter_specification_is_refused(names, text, tmp_path, capsys):
     file = tmp_path / "spec.toml"
-    by_command("init", *names, "-o", str(file))
+    by_command("new", *names, "-o", str(file))
     assert text in capsys.readouterr().err
     assert not file.exists()

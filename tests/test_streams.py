@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
-from fitnoise.interfaces.cli import cli, main
+from fitnoise.interfaces.cli import HEADINGS, main
 from fitnoise.reading import release_files
 from fitnoise.reading.release_files import new_file, write_texts
 from refused import refused
@@ -73,33 +73,46 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
+NO_SERIES = ["plan.json", "--series", "series", "--ledger", "ledger.db"]
+"""Options of a plan that is no series."""
+
 COMMANDS = {
-    "init": ["init", "sex"],
+    "new": ["new", "sex"],
     "plan": ["plan", "spec.toml"],
-    "compare": ["compare", "spec.toml"],
-    "plan-free": ["plan-free", "spec.toml", "--composed-with", "plan.json"],
-    "keys": ["keys", "{n}.key"],
+    "compare": ["plan", "spec.toml", "--compare"],
+    "free": ["plan", "spec.toml", "--free", "--composed-with", "plan.json"],
+    "count keys": ["count", "keys", "{n}.key"],
     "count": ["count", "plan.json", "people.csv", "--unsealed", "-o", "{n}.counts"],
     "release": ["release", "plan.json", "people.csv", "--ledger", "{n}.db", "-o", "{n}"],
-    "series": ["series", "status", "plan.json", "--series", "series", "--ledger", "ledger.db"],  # not a series
+    "series status": ["series", "status", *NO_SERIES],
+    "series write": ["series", "write", *NO_SERIES, "--period", "1", "-o", "{n}"],
     "tables": ["tables", "release"],
     "ask": ["ask", "release", "count()"],
     "combine": ["combine", "release", "other", "--same-records", "-o", "{n}"],
     "integers": ["integers", "release", "-o", "{n}"],
-    "registry-record": ["registry-record", "release", "-o", "{n}.yaml"],
-    "report": ["report", "release", "-o", "{n}.html"],
-    "export": ["export", "release", "-o", "{n}"],
+    "write record": ["write", "record", "release", "-o", "{n}.yaml"],
+    "write report": ["write", "report", "release", "-o", "{n}.html"],
+    "write export": ["write", "export", "release", "-o", "{n}"],
+    "write tables": ["write", "tables", "release", "-o", "{n}"],
     "verify": ["verify", "release"],
-    "ledger": ["ledger", "ledger.db"],
+    "ledger show": ["ledger", "show", "ledger.db"],
+    "ledger cap": ["ledger", "cap", "ledger.db", "--rho", "9", "--account", "people"],
+    "ledger open": ["ledger", "open", "{n}.db", "--rho", "9", "--plan", "plan.json"],
+    "ledger head": ["ledger", "head", "ledger.db"],
+    "ledger verify": ["ledger", "verify", "ledger.db"],
     "studio": ["studio", "nowhere"],  # not a folder
-    "demo": ["demo", "-o", "people.csv/x"],  # which cannot be made
-    "schema": ["schema", "spec.toml", "--example", "3"],
+    "demo": ["new", "--demo", "-o", "people.csv/x"],  # which cannot be made
+    "schema": ["new", "--schema"],
+    "example": ["new", "spec.toml", "--example", "3"],
 }
 """One call of every command that writes."""
 
+MODES = {"compare", "free", "demo", "schema", "example"}
+"""The calls of other uses of a command."""
+
 
 def test_every_command_is_tried():
-    assert set(COMMANDS) == set(cli.commands)
+    assert {name for names in HEADINGS.values() for name in names} == COMMANDS.keys() - MODES
 
 
 @needs_full
@@ -155,7 +168,7 @@ def test_words_that_cannot_be_written_stop_no_release(run):
 FOLDERS = {
     "combine": ["combine", "release", "other", "--same-records", "-o", "made"],
     "integers": ["integers", "release", "-o", "made"],
-    "export": ["export", "release", "-o", "made"],
+    "export": ["write", "export", "release", "-o", "made"],
 }
 
 
@@ -206,7 +219,7 @@ def test_tables_are_put_in_place_completely(run, monkeypatch):
     unfinished = Path("made/.sex.csv.unfinished-0123abcd")
     unfinished.parent.mkdir()
     unfinished.write_text("half")
-    assert run("tables", "release", "sex", "-o", "made")[0] == 0
+    assert run("write", "tables", "release", "--table", "sex", "-o", "made")[0] == 0
     assert [p.name for p in unfinished.parent.iterdir()] == ["sex.csv"]
 
 

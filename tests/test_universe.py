@@ -250,7 +250,7 @@ def test_no_surface_says_that_all_records_are_counted(release_folder, capsys, mo
         "tables": ("tables", "release"),
         "a table": ("tables", "release", "sex by age groups"),
         "a table, as JSON": ("tables", "release", "sex by age groups", "--json"),
-        "record": ("registry-record", "release"),
+        "record": ("write", "record", "release"),
     }.items():
         by_command(*arguments)
         outputs[name] = "".join(capsys.readouterr())
@@ -266,7 +266,7 @@ def test_no_surface_says_that_all_records_are_counted(release_folder, capsys, mo
         else:
             file = release_folder / path / "datapackage.json" if name == "package" else release_folder / path
             outputs[name] = file.read_text(encoding="utf-8")
-    by_command("report", "release", "-o", "report.html")
+    by_command("write", "report", "release", "-o", "report.html")
     outputs["report"] = (release_folder / "report.html").read_text(encoding="utf-8")
     for name, text in outputs.items():
         text_shown = text.replace("\\u2013", "–")

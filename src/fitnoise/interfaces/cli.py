@@ -6,16 +6,19 @@ Words and options only: what a command does is loaded when it is run (`commands`
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fitnoise import __version__
 from fitnoise.errors import FitnoiseError, ReleaseError, SpecError, is_interruption
@@ -70,34 +73,7 @@ class _Integer(click.IntRange):
 
 _FLOAT = _Float()
 
-_AS_JSON = click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document on stdout, or an error as JSON on stderr."
-)
-
 _FILE = click.Path(path_type=Path)
-
-_SERIES = click.option(
-    "--series", type=_FILE, help="Folder of the frozen counts of a series; as confidential as the data."
-)
-
-_INTEGERS = click.option(
-    "--integers",
-    "integers_folder",
-    type=_FILE,
-    help="Folder of integer tables made from the release, to use instead of the release.",
-)
-
-_COMBINATION = click.option(
-    "--combination", type=_FILE, help="Folder of a combination of the release with each --with-release."
-)
-
-_ALSO = click.option(
-    "--with-release", type=_FILE, multiple=True, help="Another release of the combination; repeatable."
-)
-
-_LEDGER = click.option(
-    "--ledger", "ledger_file", type=_FILE, required=True, help="Ledger that recorded the periods of the series."
-)
 
 
 def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | None) -> Fraction | None:
@@ -110,7 +86,42 @@ def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | No
         raise click.BadParameter(str(error.with_outcome("Nothing was changed."))) from None
 
 
+class _Commands(click.Group):
+    """Commands in the order in which they are defined. The name of a command may have two words."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of definition."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the name, the command and its arguments."""
+        # `count keys` has two words, and `count` takes arguments of its own, so `count` is no group.
+        if (name := " ".join(args[:2])) in self.commands:
+            args = [name, *args[2:]]
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names and first sentences of the commands: of a group's commands, and under headings at the top."""
+        if ctx.parent is not None:
+            super().format_commands(ctx, formatter)
+            return
+        width = max(map(len, itertools.chain(*HEADINGS.values())))
+        for heading, names in HEADINGS.items():
+            rows = []
+            for name in names:
+                _, command, arguments = self.resolve_command(ctx, name.split())
+                if arguments and isinstance(command, click.Group):
+                    command = command.commands[arguments[0]]
+                # The limit exceeds the length of a first sentence, so that no sentence is cut off.
+                rows.append((name.ljust(width), command.get_short_help_str(limit=200) if command else ""))
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
 @click.group(
+    cls=_Commands,
     epilog=_example(
         "fitnoise plan spec.toml -o plan.json",
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
@@ -125,188 +136,222 @@ def cli() -> None:
     """Publish counts about people at the accuracy you need, for the least privacy cost, with proof."""
 
 
-@cli.command("init", epilog=_example("fitnoise init sex age=ordered income=amount geo=hierarchy -o spec.toml"))
-@click.argument("names", metavar="NAME[=TYPE]...", nargs=-1, required=True)
-@click.option("-o", "--output", type=_FILE, help="New file for the specification (default: stdout).")
-@_AS_JSON
-def init_command(**options: Any) -> None:
+HEADINGS = {
+    "Plan, without data": ["new", "plan"],
+    "Count and release": ["release", "count", "count keys", "series status", "series write"],
+    "Read a release": ["tables", "ask", "verify"],
+    "Make tables and files from releases": [
+        "integers",
+        "combine",
+        *(f"write {kind}" for kind in ("report", "export", "tables", "record")),
+    ],
+    "Keep the ledger": [f"ledger {task}" for task in ("show", "cap", "open", "head", "verify")],
+    "In the browser": ["studio"],
+}
+"""The commands under each heading of the help, in order."""
+
+
+def _group(name: str, text: str, example: str) -> None:
+    """Add a group of commands with its text and an example."""
+    cli.add_command(_Commands(name, help=text, epilog=_example(example), no_args_is_help=False))
+
+
+def _add(
+    name: str,
+    text: str,
+    parameters: Sequence[click.Parameter],
+    *,
+    examples: Sequence[str],
+    modes: Mapping[str, Sequence[click.Option]] = MappingProxyType({}),
+) -> None:
+    """Add a command. Its action is the function `NAME_command` of `commands`, which takes its parameters by name.
+
+    Args:
+        name: Name of the command; the first of two words may be the name of a group.
+        text: Text of the help.
+        parameters: Arguments and options; --json is added.
+        examples: Lines below the options in the help.
+        modes: Further options by mode; the first option of a mode is the flag that turns it on, and has its name.
+            The mode "" needs no flag. The action of another mode is `NAME_MODE_command`.
+    """
+    for mode, options in modes.items():
+        for option in options[1:] if mode else ():
+            option.help = f"With --{mode}: {option.help}"
+
+    def run(**values: Any) -> None:
+        from fitnoise.interfaces import commands
+
+        action = "_".join([*name.split(), *_choose_mode(modes, values)])
+        if getattr(commands, f"{action}_command")(**values) is False:
+            click.get_current_context().exit(ReleaseError.exit_code)
+
+    group_name, _, short_name = name.partition(" ")
+    group = cli.commands.get(group_name)
+    in_group = isinstance(group, click.Group)
+    command = click.Command(
+        short_name if in_group else name,
+        params=[*parameters, *itertools.chain(*modes.values()), _AS_JSON],
+        callback=run,
+        help=text,
+        epilog=_example(*examples),
+        no_args_is_help=False,
+    )
+    (group if isinstance(group, click.Group) else cli).add_command(command)
+
+
+def _choose_mode(modes: Mapping[str, Sequence[click.Option]], values: dict[str, Any]) -> list[str]:
+    """Return the mode whose flag is given, or no mode, and remove the options of other modes from the values."""
+    chosen = [mode for mode in modes if mode and values.pop(mode)]
+    if len(chosen) > 1:
+        raise click.UsageError(
+            f"{' and '.join(f'--{mode}' for mode in chosen)} are both given. Give one of them. Nothing was written."
+        )
+    context = click.get_current_context()
+    for mode, options in modes.items():
+        if mode == "".join(chosen):
+            continue
+        for option in options[bool(mode) :]:
+            del values[option.name or ""]
+            if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+                fault = f"{option.opts[-1]} is given {f'without --{mode}' if mode else f'with --{chosen[0]}'}."
+                raise click.UsageError(f"{fault} It belongs to another use of the command. Nothing was written.")
+    return chosen
+
+
+def _option(names: str, text: str, **keys: Any) -> click.Option:
+    return click.Option(names.split(), help=text, **keys)
+
+
+def _flag(names: str, text: str) -> click.Option:
+    return _option(names, text, is_flag=True)
+
+
+def _file(names: str, text: str, **keys: Any) -> click.Option:
+    return _option(names, text, type=_FILE, **keys)
+
+
+def _output(text: str, *, required: bool = False) -> click.Option:
+    return _file("-o --output", text, required=required)
+
+
+def _ledger(text: str, *, required: bool = True) -> click.Option:
+    return _file("--ledger ledger_file", text, required=required)
+
+
+# Parameters of several commands
+
+_AS_JSON = _flag("--json as_json", "Print a JSON document on stdout, or an error as JSON on stderr.")
+_SPEC = click.Argument(["spec"], type=_FILE)
+_PLAN = click.Argument(["plan_file"], metavar="PLAN", type=_FILE)
+_DATA = click.Argument(["data"], metavar="DATA...", nargs=-1, required=True)
+_RELEASE = click.Argument(["directory"], metavar="RELEASE", type=_FILE)
+_DATA_TABLE = _option(
+    "--table", "Table of a database or a DuckDB file (table, or schema.table), or sheet of an Excel file."
+)
+_PERIODS_LEDGER = _ledger("Ledger that recorded the periods of the series.")
+_FROZEN_COUNTS = "Folder of the frozen counts of a series; as confidential as the data."
+_SERIES = _file("--series", _FROZEN_COUNTS, required=True)
+_DERIVED = (
+    _file("--integers integers_folder", "Folder of integer tables made from the release."),
+    _file("--combination", "Folder of a combination of the release with each --with-release."),
+    _file("--with-release", "Another release of the combination; repeatable.", multiple=True),
+)
+_LANGUAGE = _option("--language", "Language: en or de (German).", default="en", show_default=True)
+_NAMES = _option("--table names", "Table to write; repeatable (default: all).", metavar="NAME", multiple=True)
+_APPEARANCE = (
+    _LANGUAGE,
+    _flag("--totals", "Add sums over attributes shown value by value, with their own margins."),
+    _option(
+        "--reliability-bands bands",
+        "Largest margins, in percent of the number, of reliable numbers and of numbers to use with care.",
+        metavar="PERCENT,PERCENT",
+    ),
+)
+
+# Plan
+
+_add(
+    "new",
     """Write a starter specification for these attributes and mark the lines to complete. Reads no data.
 
-    TYPE is categorical (the default), ordered, binned, amount or hierarchy.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.init_command(**options)
-
-
-@cli.command(
-    "plan", epilog=_example("fitnoise plan spec.toml -o plan.json", "fitnoise plan spec.toml --json | jq .rho")
-)
-@click.argument("spec", type=_FILE)
-@click.option("-o", "--output", type=_FILE, help="File for the plan.")
-@click.option("--gap", type=_FLOAT, help="Relative gap that the certificate must reach (default: the gap of SPEC).")
-@click.option(
-    "--refine",
-    is_flag=True,
-    help="Among plans of least cost, also reduce the cost of all other cells, the costliest first.",
-)
-@click.option(
-    "--device", metavar="NAME", help="PyTorch device for large dense problems, such as cuda (default: the processor)."
-)
-@click.option(
-    "--seconds", type=_FLOAT, help="Time limit in seconds for the search for a pure plan; the best plan found is used."
-)
-@click.option(
-    "--plot",
-    type=_FILE,
-    help="File for a plot of the cost of other margins, and of epsilon against delta (svg, pdf, png).",
-)
-@click.option(
-    "--max-records",
-    "bounds",
-    metavar="1,2,4,8",
-    help="Other bounds on the records of one unit, whose costs are printed too.",
-)
-@_AS_JSON
-def plan_command(**options: Any) -> None:
-    """Plan the noise of least privacy cost for SPEC (TOML). Reads no data."""
-    from fitnoise.interfaces import commands
-
-    commands.plan_command(**options)
-
-
-@cli.command(
-    "compare",
-    epilog=_example(
-        "fitnoise compare spec.toml",
-        "fitnoise compare spec.toml --epsilon 1 --delta 1e-6 -o plan.json",
+    TYPE is categorical (the default), ordered, binned, amount or hierarchy. With --example, the argument is a finished
+    specification. --schema and --demo take no argument.
+    """,
+    [
+        click.Argument(["names"], metavar="[NAME[=TYPE]...]", nargs=-1),
+        _output(
+            "New file (default: stdout). With --demo: new directory (default: fitnoise-demo, or the next free name)."
+        ),
+        _flag("--schema", "Write the JSON Schema of a specification instead."),
+        _option(
+            "--example",
+            "Write N random records of the domain of a specification as CSV instead; all values are independent.",
+            type=_Integer(1),
+            metavar="N",
+        ),
+        _flag("--demo is_demo", "Plan, measure, release and verify real public records, as an example."),
+    ],
+    examples=(
+        "fitnoise new sex age=ordered income=amount geo=hierarchy -o spec.toml",
+        "fitnoise new spec.toml --example 100 > example.csv",
+        "fitnoise new --schema > fitnoise.schema.json",
+        "fitnoise new --demo",
     ),
 )
-@click.argument("spec", type=_FILE)
-@click.option(
-    "--epsilon",
-    type=_FLOAT,
-    help="Epsilon to spend (default: the budget of SPEC, or the epsilon that the targets need).",
-)
-@click.option("--delta", type=_FLOAT, help="Delta of the Gaussian alternative (default: privacy.delta of SPEC).")
-@click.option(
-    "--all", "show_all", is_flag=True, help="Also try strategies for Laplace noise that other strategies dominate."
-)
-@click.option("-o", "--output", type=_FILE, help="File for the plan of the best alternative.")
-@_AS_JSON
-def compare_command(**options: Any) -> None:
-    """Compare Laplace and Gaussian noise for the tables of SPEC. Reads no data.
 
-    With an epsilon, the command compares the margins that each noise reaches; without one, the epsilon that the targets
-    need. For a small database it lists the simulated settings of the projection mechanism instead, each with its public
-    histogram. It also lists the mechanisms of each question.
-    """
-    from fitnoise.interfaces import commands
+_add(
+    "plan",
+    """Plan the noise of least privacy cost for SPEC (TOML). Reads no data.
 
-    commands.compare_command(**options)
-
-
-@cli.command(
-    "plan-free",
-    epilog=_example(
-        "fitnoise plan-free more.toml --composed-with plan.json -o free.json",
-        "fitnoise plan-free more.toml --ledger budget.sqlite -o free.json",
+    --compare lists the margins that each noise reaches at --epsilon; without it, the epsilon that the targets need. It
+    lists the settings of a small database, and the mechanisms of each question. With --free, the targets of SPEC state
+    accuracy relative to each other. Release such a plan with the same ledger: the spent cost does not rise.
+    """,
+    [_SPEC, _output("File for the plan; with --compare, for the plan of the best alternative.")],
+    modes={
+        "": [
+            _option("--gap", "Relative gap that the certificate must reach (default: the gap of SPEC).", type=_FLOAT),
+            _flag("--refine", "Of plans of least cost, also reduce the cost of all other cells, the costliest first."),
+            _option("--device", "PyTorch device for large dense problems (default: the processor).", metavar="cuda"),
+            _option(
+                "--seconds", "Limit on the search for a pure plan in seconds; the best plan found is used.", type=_FLOAT
+            ),
+            _file(
+                "--plot", "File for a plot of the cost of other margins, and of epsilon against delta (svg, pdf, png)."
+            ),
+            _option(
+                "--max-records bounds",
+                "Other bounds on the records of one unit; their costs are printed.",
+                metavar="1,2,4",
+            ),
+        ],
+        "compare": [
+            _flag("--compare", "Compare Laplace and Gaussian noise for the tables of SPEC."),
+            _option(
+                "--epsilon", "Epsilon to spend (default: the budget of SPEC, or what the targets need).", type=_FLOAT
+            ),
+            _option("--delta", "Delta of the Gaussian alternative (default: privacy.delta of SPEC).", type=_FLOAT),
+            _flag("--all show_all", "Also try strategies for Laplace noise that other strategies dominate."),
+        ],
+        "free": [
+            _flag("--free", "Plan further tables that do not raise the joint cost of plans on the same records."),
+            _file("--composed-with files", "Plan that is measured on the same records; repeatable.", multiple=True),
+            _file("--ledger ledger_file", "Use every plan that is charged to the account of this ledger instead."),
+        ],
+    },
+    examples=(
+        "fitnoise plan spec.toml -o plan.json",
+        "fitnoise plan spec.toml --json | jq .rho",
+        "fitnoise plan spec.toml --compare --epsilon 1 --delta 1e-6 -o plan.json",
+        "fitnoise plan more.toml --free --composed-with plan.json -o free.json",
+        "fitnoise plan more.toml --free --ledger budget.sqlite -o free.json",
     ),
 )
-@click.argument("spec", type=_FILE)
-@click.option(
-    "--composed-with", "files", type=_FILE, multiple=True, help="Plan that is measured on the same records; repeatable."
-)
-@click.option(
-    "--ledger", "ledger_file", type=_FILE, help="Ledger: use every plan that is charged to the account instead."
-)
-@click.option("-o", "--output", type=_FILE, help="File for the plan.")
-@_AS_JSON
-def plan_free_command(**options: Any) -> None:
-    """Plan the most accurate further tables that do not raise the joint cost of plans on the same records.
 
-    The targets of SPEC state the accuracy of its tables relative to each other. Release the plan with the same ledger:
-    the spent cost does not rise. Reads no data.
-    """
-    from fitnoise.interfaces import commands
+# Count and release
 
-    commands.plan_free_command(**options)
-
-
-@cli.command("keys", epilog=_example("fitnoise keys releaser.key"))
-@click.argument("file", type=_FILE)
-@_AS_JSON
-def keys_command(**options: Any) -> None:
-    """Make a pair of keys for `fitnoise count`: the private key in FILE, the public key in FILE.pub.
-
-    Keep FILE on the machine that makes releases; only its owner may read it. Copy FILE.pub to the data.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.keys_command(**options)
-
-
-@cli.command(
-    "count",
-    epilog=_example(
-        "fitnoise count plan.json spark:census.people --public-key releaser.key.pub -o counts.sealed",
-        "fitnoise release plan.json counts.sealed --key releaser.key --ledger budget.sqlite -o release/",
-    ),
-)
-@click.argument("plan_file", metavar="PLAN", type=_FILE)
-@click.argument("data", metavar="DATA...", nargs=-1, required=True)
-@click.option(
-    "--public-key", "public_key", metavar="KEY", type=_FILE, help="Public key for which the counts are sealed."
-)
-@click.option("--unsealed", is_flag=True, help="Write the counts unsealed: every reader of the file sees exact counts.")
-@click.option("-o", "--output", type=_FILE, required=True, help="File for the counts.")
-@click.option(
-    "--table", help="Table of a database or a DuckDB file (table, or schema.table), or sheet of an Excel file."
-)
-@_AS_JSON
-def count_command(**options: Any) -> None:
-    """Count the records of DATA for PLAN, to release them on another machine. Nothing is charged.
-
-    The file has exact counts and is as confidential as the data. `fitnoise release` accepts it instead of DATA, any
-    number of times, and charges every release. No count of a table is printed, but the number of dropped records is.
-    DATA has the forms of `fitnoise release`.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.count_command(**options)
-
-
-@cli.command(
+_add(
     "release",
-    epilog=_example(
-        "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
-        "fitnoise release plan.json lake/ --ledger budget.sqlite -o release/ --no-tables",
-        "fitnoise release plan.json env:CENSUS_URL --table census.people --ledger budget.sqlite -o release/",
-        "fitnoise release plan.json spark:census.people --ledger budget.sqlite -o release/",
-        "fitnoise release plan.json march.csv --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/",
-    ),
-)
-@click.argument("plan_file", metavar="PLAN", type=_FILE)
-@click.argument("data", metavar="DATA...", nargs=-1, required=True)
-@click.option(
-    "--ledger", "ledger_file", type=_FILE, required=True, help="Ledger that is charged before noise is drawn."
-)
-@click.option("-o", "--output", type=_FILE, required=True, help="New directory for the release.")
-@click.option(
-    "--table", help="Table of a database or a DuckDB file (table, or schema.table), or sheet of an Excel file."
-)
-@click.option("--key", type=_FILE, help="Private key for sealed counts.")
-@click.option(
-    "--tables", "names", metavar="NAME", multiple=True, help="Table to write as a file; repeatable (default: all)."
-)
-@click.option("--no-tables", is_flag=True, help="Write no table files; `fitnoise tables` rebuilds each table.")
-@click.option("--period", help="Period of a series to draw: the next one. Only its records of DATA are counted.")
-@_SERIES
-@click.option(
-    "--again", is_flag=True, help="Measure a released plan a second time, for a second charge to the same ledger."
-)
-@_AS_JSON
-def release_command(**options: Any) -> None:
     """Charge the ledger, measure PLAN on DATA once, and write the tables.
 
     DATA is one or more CSV or Parquet files, a pattern or a folder. Folders named column=value give a column. It may be
@@ -315,88 +360,135 @@ def release_command(**options: Any) -> None:
     DATA may also be the URL of a database without a password, spark:TABLE, or env:NAME for a variable with the URL.
 
     If the command ends after the charge, the same command finishes the release at no further charge.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.release_command(**options)
-
-
-@cli.group(
-    "series",
-    epilog=_example("fitnoise series status plan.json --series state/ --ledger budget.sqlite --json"),
-    no_args_is_help=False,
-)
-def series_group() -> None:
-    """List the periods of a series, or write the release of a drawn period again."""
-
-
-@series_group.command(
-    "status", epilog=_example("fitnoise series status plan.json --series state/ --ledger budget.sqlite")
-)
-@click.argument("plan_file", metavar="PLAN", type=_FILE)
-@click.option("--series", "series", type=_FILE, required=True, help="Folder of the frozen counts of the series.")
-@_LEDGER
-@_AS_JSON
-def series_status_command(**options: Any) -> None:
-    """List the periods of the series of PLAN: the time of each draw, and the cost of a second draw."""
-    from fitnoise.interfaces import commands
-
-    commands.series_status_command(**options)
-
-
-@series_group.command(
-    "write",
-    epilog=_example(
-        "fitnoise series write plan.json --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/"
+    """,
+    [
+        _PLAN,
+        _DATA,
+        _ledger("Ledger that is charged before noise is drawn."),
+        _output("New directory for the release.", required=True),
+        _DATA_TABLE,
+        _file("--key", "Private key for sealed counts."),
+        _option(
+            "--tables names", "Table to write as a file; repeatable (default: all).", metavar="NAME", multiple=True
+        ),
+        _flag("--no-tables", "Write no table files; `fitnoise tables` rebuilds each table."),
+        _option("--period", "Period of a series to draw: the next one. Only its records of DATA are counted."),
+        _file("--series", _FROZEN_COUNTS),
+        _flag("--again", "Measure a released plan a second time, for a second charge to the same ledger."),
+    ],
+    examples=(
+        "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
+        "fitnoise release plan.json lake/ --ledger budget.sqlite -o release/ --no-tables",
+        "fitnoise release plan.json env:CENSUS_URL --table census.people --ledger budget.sqlite -o release/",
+        "fitnoise release plan.json spark:census.people --ledger budget.sqlite -o release/",
+        "fitnoise release plan.json march.csv --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/",
     ),
 )
-@click.argument("plan_file", metavar="PLAN", type=_FILE)
-@click.option("--period", required=True, help="Period that was drawn.")
-@click.option("--series", "series", type=_FILE, required=True, help="Folder of the frozen counts of the series.")
-@_LEDGER
-@click.option("-o", "--output", type=_FILE, required=True, help="New directory for the release.")
-@click.option(
-    "--redraw", is_flag=True, help="The answers are lost: draw the period again, at the cost that `status` prints."
+
+_add(
+    "count",
+    """Count the records of DATA for PLAN, to release them on another machine. Nothing is charged.
+
+    The file has exact counts and is as confidential as the data. `fitnoise release` accepts it instead of DATA, any
+    number of times, and charges every release. No count of a table is printed, but the number of dropped records is.
+    DATA has the forms of `fitnoise release`. `fitnoise count keys` makes the keys.
+    """,
+    [
+        _PLAN,
+        _DATA,
+        _file("--public-key public_key", "Public key for which the counts are sealed.", metavar="KEY"),
+        _flag("--unsealed", "Write the counts unsealed: every reader of the file sees exact counts."),
+        _output("File for the counts.", required=True),
+        _DATA_TABLE,
+    ],
+    examples=(
+        "fitnoise count plan.json spark:census.people --public-key releaser.key.pub -o counts.sealed",
+        "fitnoise release plan.json counts.sealed --key releaser.key --ledger budget.sqlite -o release/",
+    ),
 )
-@_AS_JSON
-def series_write_command(**options: Any) -> None:
+
+_add(
+    "count keys",
+    """Make a pair of keys for `fitnoise count`: the private key in FILE, the public key in FILE.pub.
+
+    Keep FILE on the machine that makes releases; only its owner may read it. Copy FILE.pub to the data.
+    """,
+    [click.Argument(["file"], type=_FILE)],
+    examples=("fitnoise count keys releaser.key",),
+)
+
+_group(
+    "series",
+    "List the periods of a series, or write the release of a drawn period again.",
+    "fitnoise series status plan.json --series state/ --ledger budget.sqlite --json",
+)
+
+_add(
+    "series status",
+    "List the periods of the series of PLAN: the time of each draw, and the cost of a second draw.",
+    [_PLAN, _SERIES, _PERIODS_LEDGER],
+    examples=("fitnoise series status plan.json --series state/ --ledger budget.sqlite",),
+)
+
+_add(
+    "series write",
     """Write the release of a drawn period, for example if a process was killed before it wrote it. Reads no data.
 
     If the noisy answers are lost, --redraw draws noise for the frozen counts, at the cost that `series status` prints.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.series_write_command(**options)
-
-
-@cli.command(
-    "tables",
-    epilog=_example(
-        "fitnoise tables release/",
-        'fitnoise tables release/ "state by status" > state_by_status.csv',
-        'fitnoise tables release/ "state by status" "state by wages" -o chosen/',
-        'fitnoise tables release/ "county by sex" --by state -o states/',
-    ),
+    """,
+    [
+        _PLAN,
+        _option("--period", "Period that was drawn.", required=True),
+        _SERIES,
+        _PERIODS_LEDGER,
+        _output("New directory for the release.", required=True),
+        _flag("--redraw", "The answers are lost: draw the period again, at the cost that `status` prints."),
+    ],
+    examples=("fitnoise series write plan.json --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/",),
 )
-@click.argument("directory", metavar="RELEASE", type=_FILE)
-@click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("-o", "--output", type=_FILE, help="Folder for the named tables, as CSV files.")
-@click.option("--by", "level", metavar="LEVEL", help="Level of a hierarchy: write one file for each of its places.")
-@click.option("--all", "show_all", is_flag=True, help="List the tables of a pattern one by one.")
-@_AS_JSON
-def tables_command(**options: Any) -> None:
+
+# Read a release
+
+_add(
+    "tables",
     """List the tables and finite answers of RELEASE, or print a table as CSV.
 
-    Each table is rebuilt from the noisy answers.
-    """
-    from fitnoise.interfaces import commands
+    Each table is rebuilt from the noisy answers. `fitnoise write tables` writes tables as files.
+    """,
+    [
+        _RELEASE,
+        click.Argument(["names"], metavar="[NAME]...", nargs=-1),
+        _flag("--all show_all", "List the tables of a pattern one by one."),
+    ],
+    examples=(
+        "fitnoise tables release/",
+        'fitnoise tables release/ "state by status" > state_by_status.csv',
+    ),
+)
 
-    commands.tables_command(**options)
-
-
-@cli.command(
+_add(
     "ask",
-    epilog=_example(
+    """Compute EXPRESSION from RELEASE: counts, sums, differences, shares, rates and growth, with their intervals.
+
+    EXPRESSION has count(...), total(...), mean(...), quantile(...), numbers and + - * /, as in Python. Along a name of
+    --by it may have change(..., "month"), average(..., "month", 3) and to_date(..., "month") of counts. fitnoise finds
+    the tables that answer it.
+    """,
+    [
+        _RELEASE,
+        click.Argument(["expression"]),
+        _option(
+            "--by", "Attribute or level by which the result is broken down; repeatable.", metavar="NAME", multiple=True
+        ),
+        _file(
+            "--areas",
+            "CSV file of areas, such as school districts: each row has the name of an area and the code of a place.",
+        ),
+        _file("--other", "Another release, called `other` in the expression."),
+        _flag("--simultaneous", "Widen the intervals so that all of them hold at once."),
+        _flag("--csv as_csv", "Print the result as CSV, with all digits."),
+    ],
+    examples=(
         """fitnoise ask release/ 'count(status="joint") / count()' --by state""",
         """fitnoise ask release/ '1000 * count(age=(0, 17)) / 81300' --csv""",
         """fitnoise ask release/ 'count(sex="f")' --areas districts.csv""",
@@ -404,192 +496,21 @@ def tables_command(**options: Any) -> None:
         """fitnoise ask 2026-03/ 'change(count(), "month", 12)' --by month --csv""",
     ),
 )
-@click.argument("directory", metavar="RELEASE", type=_FILE)
-@click.argument("expression")
-@click.option(
-    "--by", metavar="NAME", multiple=True, help="Attribute or level by which the result is broken down; repeatable."
-)
-@click.option(
-    "--areas",
-    type=_FILE,
-    help="CSV file of areas, such as school districts: each row has the name of an area and the code of a place.",
-)
-@click.option("--other", type=_FILE, help="Another release, called `other` in the expression.")
-@click.option("--simultaneous", is_flag=True, help="Widen the intervals so that all of them hold at once.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print the result as CSV, with all digits.")
-@_AS_JSON
-def ask_command(**options: Any) -> None:
-    """Compute EXPRESSION from RELEASE: counts, sums, differences, shares, rates and growth, with their intervals.
 
-    EXPRESSION has count(...), total(...), mean(...), quantile(...), numbers and + - * /, as in Python. Along a name of
-    --by it may have change(..., "month"), average(..., "month", 3) and to_date(..., "month") of counts. fitnoise finds
-    the tables that answer it.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.ask_command(**options)
-
-
-@cli.command(
-    "combine",
-    epilog=_example(
-        "fitnoise combine release/ later/ --same-records",
-        "fitnoise combine release/ later/ --same-records -o combined/",
-        "fitnoise combine release/ later/ --same-records -o combined.html",
-        'fitnoise combine release/ later/ --same-records --table "state by status"',
-    ),
-)
-@click.argument("directories", metavar="RELEASE OTHER...", type=_FILE, nargs=-1, required=True)
-@click.option(
-    "--same-records",
-    is_flag=True,
-    help="State that all releases have exactly the same records; fitnoise cannot check this.",
-)
-@click.option(
-    "-o", "--output", type=_FILE, help="New folder for the combination, or a report or tables (.html, .xlsx, .tex)."
-)
-@click.option("--table", "name", help="Table to print as CSV on stdout.")
-@_AS_JSON
-def combine_command(**options: Any) -> None:
-    """Combine several releases of the same records into estimates of least variance. Nothing is charged.
-
-    Releases of different records cannot be combined; compare them with `fitnoise ask --other`.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.combine_command(**options)
-
-
-@cli.command(
-    "integers",
-    epilog=_example(
-        "fitnoise integers release/ -o integers/",
-        'fitnoise integers release/ "state by status" "state by wages" -o integers/ --simulations 1000',
-        "fitnoise verify release/ --integers integers/",
-    ),
-)
-@click.argument("directory", metavar="RELEASE", type=_FILE)
-@click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option(
-    "-o",
-    "--output",
-    type=_FILE,
-    required=True,
-    help="New folder for the integer tables, or a report or tables (.html, .xlsx, .tex).",
-)
-@click.option(
-    "--simulations",
-    type=_Integer(0),
-    help="Number of simulations for bias and error (default: 200, or 20 for more than 20,000 numbers).",
-)
-@_AS_JSON
-def integers_command(**options: Any) -> None:
-    """Make tables of nonnegative integers that add up from the tables of RELEASE: the named ones, or all.
-
-    Integer tables are biased. Each number comes with its simulated bias and an interval. RELEASE does not change.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.integers_command(**options)
-
-
-@cli.command(
-    "registry-record",
-    epilog=_example(
-        "fitnoise registry-record release/ -o record.yaml",
-        "fitnoise registry-record release/ --record-text spec.toml -o record.yaml",
-    ),
-)
-@click.argument("directory", metavar="RELEASE", type=_FILE)
-@click.option("--record-text", type=_FILE, help="TOML file with a table [record], such as the specification.")
-@click.option("-o", "--output", type=_FILE, help="File for the record (default: stdout).")
-@_AS_JSON
-def registry_record_command(**options: Any) -> None:
-    """Write the entry of RELEASE for the registry of deployments of differential privacy, as YAML.
-
-    The table [record] of --record-text gives the statements that no other file has. Missing statements are marked "to
-    be filled".
-    """
-    from fitnoise.interfaces import commands
-
-    commands.registry_record_command(**options)
-
-
-@cli.command(
-    "report",
-    epilog=_example(
-        "fitnoise report release/ -o report.html",
-        "fitnoise report release/ -o bericht.html --language de --totals --reliability-bands 10,30",
-        "fitnoise report plan.json -o plan.html",
-        "fitnoise report release/ --integers integers/ -o integers.html",
-    ),
-)
-@click.argument("path", type=_FILE)
-@click.option("-o", "--output", type=_FILE, required=True, help="File for the report (.html).")
-@_INTEGERS
-@_COMBINATION
-@_ALSO
-@click.option("--language", default="en", show_default=True, help="Language of the report: en or de (German).")
-@click.option("--totals", is_flag=True, help="Add sums over attributes shown value by value, with their own margins.")
-@click.option(
-    "--reliability-bands",
-    "bands",
-    metavar="PERCENT,PERCENT",
-    help="Largest margins, in percent of the number, of reliable numbers and of numbers to use with care.",
-)
-@click.option("--table", "names", metavar="NAME", multiple=True, help="Table to show; repeatable (default: all).")
-@_AS_JSON
-def report_command(**options: Any) -> None:
-    """Write a report of a release or a plan: one HTML file without scripts (fitnoise[report]).
-
-    With --integers or --combination, the report shows the tables of that folder instead.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.report_command(**options)
-
-
-@cli.command(
-    "export",
-    epilog=_example(
-        "fitnoise export release/ -o tables.xlsx --totals",
-        "fitnoise export release/ -o tables.tex --language de",
-        "fitnoise export release/ -o package --licence CC-BY-4.0",
-        "fitnoise export release/ --integers integers/ -o integers_package",
-    ),
-)
-@click.argument("directory", metavar="RELEASE", type=_FILE)
-@click.option(
-    "-o", "--output", type=_FILE, required=True, help="File in .xlsx or .tex, or a new folder for a data package."
-)
-@_INTEGERS
-@_COMBINATION
-@_ALSO
-@click.option("--language", default="en", show_default=True, help="Language of workbooks and LaTeX: en or de (German).")
-@click.option("--totals", is_flag=True, help="Add sums over attributes shown value by value (workbooks and LaTeX).")
-@click.option(
-    "--reliability-bands",
-    "bands",
-    metavar="PERCENT,PERCENT",
-    help="Largest margins, in percent of the number, of reliable numbers and of numbers to use with care.",
-)
-@click.option("--licence", help="Licence of the data package, such as CC-BY-4.0.")
-@click.option("--table", "names", metavar="NAME", multiple=True, help="Table to write; repeatable (default: all).")
-@_AS_JSON
-def export_command(**options: Any) -> None:
-    """Write tables of RELEASE as a workbook (.xlsx), as LaTeX (.tex), or as a data package (a folder).
-
-    A data package has CSV files and a datapackage.json that defines their columns. With --integers or --combination,
-    the tables of that folder are written instead.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.export_command(**options)
-
-
-@cli.command(
+_add(
     "verify",
-    epilog=_example(
+    """Recompute every claim of a plan file or a release directory.
+
+    An option names a file or folder that was made from the release: the command checks it too.
+    """,
+    [
+        click.Argument(["path"], type=_FILE),
+        _ledger("Ledger: check that the release was charged to it.", required=False),
+        _file("--report report_file", "Report: check that it is the report of PATH, byte for byte."),
+        *_DERIVED,
+        _file("--export export_place", "Workbook, LaTeX file or data package: check it by its manifest."),
+    ],
+    examples=(
         "fitnoise verify release/",
         "fitnoise verify release/ --ledger budget.sqlite",
         "fitnoise verify release/ --combination combined/ --with-release later/",
@@ -598,132 +519,242 @@ def export_command(**options: Any) -> None:
         "fitnoise verify plan.json --json",
     ),
 )
-@click.argument("path", type=_FILE)
-@click.option("--ledger", "ledger_file", type=_FILE, help="Ledger: also check that the release was charged to it.")
-@click.option(
-    "--report", "report_file", type=_FILE, help="Report: also check that it is the report of PATH, byte for byte."
-)
-@click.option(
-    "--integers", "integers_folder", type=_FILE, help="Folder of integer tables: also check them and their proof."
-)
-@click.option("--combination", type=_FILE, help="Folder of a combination with each --with-release: also check it.")
-@click.option(
-    "--with-release", type=_FILE, multiple=True, help="Another release of the combination; it is verified too."
-)
-@click.option(
-    "--export", "export_place", type=_FILE, help="Workbook, LaTeX file or data package: also check it by its manifest."
-)
-@_AS_JSON
-@click.pass_context
-def verify_command(context: click.Context, /, **options: Any) -> None:
-    """Recompute every claim of a plan file or a release directory."""
-    from fitnoise.interfaces import commands
 
-    if not commands.verify_command(**options):
-        context.exit(ReleaseError.exit_code)
+# Make tables from releases, and files for others
 
+_add(
+    "integers",
+    """Make tables of nonnegative integers that add up from the tables of RELEASE: the named ones, or all.
 
-@cli.command(
-    "ledger",
-    epilog=_example(
-        "fitnoise ledger budget.sqlite",
-        "fitnoise ledger budget.sqlite --plan plan.json",
-        "fitnoise ledger budget.sqlite --cap 0.1 --open-account --plan plan.json",
-        'fitnoise ledger budget.sqlite --cap 0.1 --account people --unit "one record, add-or-remove-one"',
+    Integer tables are biased. Each number comes with its simulated bias and an interval. RELEASE does not change.
+    """,
+    [
+        _RELEASE,
+        click.Argument(["names"], metavar="[NAME]...", nargs=-1),
+        _output("New folder for the integer tables, or a report or tables (.html, .xlsx, .tex).", required=True),
+        _option(
+            "--simulations",
+            "Number of simulations for bias and error (default: 200, or 20 for more than 20,000 numbers).",
+            type=_Integer(0),
+        ),
+    ],
+    examples=(
+        "fitnoise integers release/ -o integers/",
+        'fitnoise integers release/ "state by status" "state by wages" -o integers/ --simulations 1000',
+        "fitnoise verify release/ --integers integers/",
     ),
 )
-@click.argument("file", type=_FILE)
-@click.option("--cap", callback=_exact_rho, help="Cap on the total rho of one account (0.05, or a fraction: 1/20).")
-@click.option(
-    "--epsilon-cap", callback=_exact_rho, help="Cap on the total pure epsilon instead; only pure plans then fit."
+
+_add(
+    "combine",
+    """Combine several releases of the same records into estimates of least variance. Nothing is charged.
+
+    Releases of different records cannot be combined; compare them with `fitnoise ask --other`.
+    """,
+    [
+        click.Argument(["directories"], metavar="RELEASE OTHER...", type=_FILE, nargs=-1, required=True),
+        _flag("--same-records", "State that all releases have exactly the same records; fitnoise cannot check this."),
+        _output("New folder for the combination, or a report or tables (.html, .xlsx, .tex)."),
+        _option("--table name", "Table to print as CSV on stdout."),
+    ],
+    examples=(
+        "fitnoise combine release/ later/ --same-records",
+        "fitnoise combine release/ later/ --same-records -o combined/",
+        "fitnoise combine release/ later/ --same-records -o combined.html",
+        'fitnoise combine release/ later/ --same-records --table "state by status"',
+    ),
 )
-@click.option(
-    "--mu-cap", callback=_exact_rho, help="Cap on the total mu instead; all releases jointly keep the curve of this mu."
+
+_group(
+    "write",
+    """Write a release for other people and programs: a report, an export, tables or a registry entry.
+
+    With --integers or --combination, the tables of that folder are written instead.
+    """,
+    "fitnoise write report release/ -o report.html",
 )
-@click.option("--account", "source", help="Name of the account for the cap: the data source, or its `account`.")
-@click.option(
+
+_add(
+    "write report",
+    """Write a report of a release or a plan: one HTML file without scripts (fitnoise[report]).
+
+    With --integers or --combination, the report shows the tables of that folder instead.
+    """,
+    [
+        click.Argument(["path"], type=_FILE),
+        _output("File for the report (.html).", required=True),
+        *_DERIVED,
+        *_APPEARANCE,
+        _NAMES,
+    ],
+    examples=(
+        "fitnoise write report release/ -o report.html",
+        "fitnoise write report release/ -o bericht.html --language de --totals --reliability-bands 10,30",
+        "fitnoise write report plan.json -o plan.html",
+        "fitnoise write report release/ --integers integers/ -o integers.html",
+    ),
+)
+
+_add(
+    "write export",
+    """Write tables of RELEASE as a workbook (.xlsx), as LaTeX (.tex), or as a data package (a folder).
+
+    A data package has CSV files and a datapackage.json that defines their columns; it takes no language and no totals.
+    With --integers or --combination, the tables of that folder are written instead.
+    """,
+    [
+        _RELEASE,
+        _output("File in .xlsx or .tex, or a new folder for a data package.", required=True),
+        *_DERIVED,
+        *_APPEARANCE,
+        _option("--licence", "Licence of the data package, such as CC-BY-4.0."),
+        _NAMES,
+    ],
+    examples=(
+        "fitnoise write export release/ -o tables.xlsx --totals",
+        "fitnoise write export release/ -o tables.tex --language de",
+        "fitnoise write export release/ -o package --licence CC-BY-4.0",
+        "fitnoise write export release/ --integers integers/ -o integers_package",
+    ),
+)
+
+_add(
+    "write tables",
+    "Write tables of RELEASE as CSV files, each rebuilt from the noisy answers.",
+    [
+        _RELEASE,
+        _output("Folder for the CSV files.", required=True),
+        _option("--by level", "Level of a hierarchy: write one file for each of its places.", metavar="LEVEL"),
+        _NAMES,
+    ],
+    examples=(
+        'fitnoise write tables release/ --table "state by status" --table "state by wages" -o chosen/',
+        'fitnoise write tables release/ --table "county by sex" --by state -o states/',
+    ),
+)
+
+_add(
+    "write record",
+    """Write the entry of RELEASE for the registry of deployments of differential privacy, as YAML.
+
+    The table [record] of --record-text gives the statements that no other file has. Missing statements are marked "to
+    be filled".
+    """,
+    [
+        _RELEASE,
+        _file("--record-text", "TOML file with a table [record], such as the specification."),
+        _output("File for the record (default: stdout)."),
+    ],
+    examples=(
+        "fitnoise write record release/ -o record.yaml",
+        "fitnoise write record release/ --record-text spec.toml -o record.yaml",
+    ),
+)
+
+# Ledger
+
+_LEDGER_FILE = click.Argument(["file"], type=_FILE)
+
+_CAP = (
+    _option("--rho", "Cap on the total rho of the account (0.05, or a fraction: 1/20).", callback=_exact_rho),
+    _option("--epsilon", "Cap on the total pure epsilon instead; only pure plans then fit.", callback=_exact_rho),
+    _option(
+        "--mu", "Cap on the total mu instead; all releases jointly keep the curve of this mu.", callback=_exact_rho
+    ),
+    _option("--reason", "Reason for the cap; the ledger stores it."),
+)
+
+_UNIT = _option(
     "--unit",
-    help="Unit of the account for the cap, as the ledger prints it, or its digits in brackets (default: the only unit, "
-    "or the unit of --plan).",
+    "Unit of the account, as the ledger prints it, or its digits in brackets (default: the only unit, or the unit of "
+    "--plan).",
 )
-@click.option(
-    "--plan",
-    "plan_file",
-    type=_FILE,
-    help="Plan: with a cap, its account gets the cap; otherwise the number of its releases that fit is printed.",
-)
-@click.option(
-    "--open-account",
-    "is_new",
-    is_flag=True,
-    help="Open the account of --plan, or a further unit of its source, with the cap; print the cost so far.",
-)
-@click.option("--reason", help="Reason for the cap; the ledger stores it.")
-@click.option(
-    "--delta",
-    type=_FLOAT,
-    help="Delta at which the epsilon of all releases of each account is printed; valid for plans fixed in advance.",
-)
-@click.option(
-    "--plot",
-    type=_FILE,
-    help="File for a plot of that epsilon against delta (svg, pdf, png); default of --delta: 1e-6.",
-)
-@_AS_JSON
-def ledger_command(**options: Any) -> None:
-    """Print the balance and the entries of a ledger, or set a cap. fitnoise checks the chain of entries first."""
-    from fitnoise.interfaces import commands
 
-    commands.ledger_command(**options)
+_group(
+    "ledger",
+    "Show a ledger, set caps, open accounts, and check the chain of entries.",
+    "fitnoise ledger show budget.sqlite",
+)
 
+_add(
+    "ledger show",
+    "Print the balance and the entries of a ledger. fitnoise checks the chain of entries first.",
+    [
+        _LEDGER_FILE,
+        _file("--plan plan_file", "Plan: also print the number of its releases that fit its account."),
+        _option(
+            "--delta",
+            "Delta at which the epsilon of all releases of each account is printed; valid for plans fixed in advance.",
+            type=_FLOAT,
+        ),
+        _file("--plot", "File for a plot of that epsilon against delta (svg, pdf, png); default of --delta: 1e-6."),
+    ],
+    examples=("fitnoise ledger show budget.sqlite", "fitnoise ledger show budget.sqlite --plan plan.json"),
+)
 
-@cli.command(
+_add(
+    "ledger cap",
+    "Set the cap of an account of a ledger, and print the ledger.",
+    [
+        _LEDGER_FILE,
+        *_CAP,
+        _option("--account source", "Name of the account: the data source, or its `account`."),
+        _UNIT,
+        _file("--plan plan_file", "Plan whose account gets the cap."),
+    ],
+    examples=(
+        "fitnoise ledger cap budget.sqlite --rho 0.1 --plan plan.json",
+        'fitnoise ledger cap budget.sqlite --rho 0.1 --account people --unit "one record, add-or-remove-one"',
+    ),
+)
+
+_add(
+    "ledger open",
+    """Open the account of a plan with a cap, and print the ledger. Without a ledger, the command makes one.
+
+    With --unit, the command opens an account for a further unit of the plan, and prints the cost of earlier releases.
+    """,
+    [_LEDGER_FILE, _file("--plan plan_file", "Plan whose account is opened.", required=True), _UNIT, *_CAP],
+    examples=("fitnoise ledger open budget.sqlite --rho 0.1 --plan plan.json",),
+)
+
+_add(
+    "ledger head",
+    """Print number and digest of the last entry, as NUMBER:DIGEST.
+
+    Write it down in another place: `fitnoise ledger verify --head` then detects a ledger that was cut off or replaced.
+    """,
+    [_LEDGER_FILE],
+    examples=("fitnoise ledger head budget.sqlite",),
+)
+
+_add(
+    "ledger verify",
+    "Check the chain of entries of a ledger.",
+    [
+        _LEDGER_FILE,
+        _option("--head", "Head that was written down: also check that the chain has it.", metavar="NUMBER:DIGEST"),
+    ],
+    examples=("fitnoise ledger verify budget.sqlite",),
+)
+
+# Studio
+
+_add(
     "studio",
-    epilog=_example("fitnoise studio", "fitnoise studio survey/ --language de", "fitnoise studio --data env:URL"),
-)
-@click.argument("folder", type=_FILE, default=".")
-@click.option("--language", default="en", show_default=True, help="Language of the pages: en or de (German).")
-@click.option(
-    "--data", metavar="env:NAME", multiple=True, help="Data outside FOLDER: env:NAME or spark:TABLE; repeatable."
-)
-@_AS_JSON
-def studio_command(**options: Any) -> None:
     """Open FOLDER in the browser: describe, plan, prove, release and read a publication (fitnoise[studio]).
 
     The studio listens on 127.0.0.1 only. A page opens it, or the code that the page holds, once.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.studio_command(**options)
-
-
-@cli.command("demo", epilog=_example("fitnoise demo"))
-@click.option("-o", "--output", type=_FILE, help="New directory (default: fitnoise-demo, or the next free name).")
-@_AS_JSON
-def demo_command(**options: Any) -> None:
-    """Plan, measure, release and verify real public records, as an example."""
-    from fitnoise.interfaces import commands
-
-    commands.demo_command(**options)
-
-
-@cli.command(
-    "schema",
-    epilog=_example("fitnoise schema > fitnoise.schema.json", "fitnoise schema spec.toml --example 100 > example.csv"),
+    """,
+    [
+        click.Argument(["folder"], type=_FILE, default="."),
+        _LANGUAGE,
+        _option(
+            "--data", "Data outside FOLDER: env:NAME or spark:TABLE; repeatable.", metavar="env:NAME", multiple=True
+        ),
+    ],
+    examples=("fitnoise studio", "fitnoise studio survey/ --language de", "fitnoise studio --data env:URL"),
 )
-@click.argument("spec", type=_FILE, required=False)
-@click.option(
-    "--example", type=_Integer(1), metavar="N", help="Number of example records of the domain of SPEC to print, as CSV."
-)
-@_AS_JSON
-def schema_command(**options: Any) -> None:
-    """Print the JSON Schema of a specification, or with --example random records to try SPEC.
-
-    fitnoise draws the records from the declarations of SPEC, never from data. All their values are independent.
-    """
-    from fitnoise.interfaces import commands
-
-    commands.schema_command(**options)
 
 
 def main(arguments: list[str] | None = None) -> None:

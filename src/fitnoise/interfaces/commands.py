@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +21,7 @@ from fitnoise.interfaces.console import (
     emit_csv,
     emit_json,
     gap_message,
+    json_text,
     progress,
     say,
     show,
@@ -88,8 +89,44 @@ from fitnoise.request.starter_spec import begun
 from fitnoise.request.workloads import slug
 
 
-def init_command(names: Sequence[str], output: Path | None, as_json: bool) -> None:
-    """Write a starter specification."""
+def new_command(
+    names: Sequence[str], output: Path | None, schema: bool, example: int | None, is_demo: bool, as_json: bool
+) -> None:
+    """Write a starter specification, or what one of the options asks for."""
+    uses = {"--schema": schema, "--example": example is not None, "--demo": is_demo}
+    options = [option for option, is_chosen in uses.items() if is_chosen]
+    if len(options) > 1:
+        raise click.UsageError(f"{' and '.join(options)} are both given. Give one of them. {UNWRITTEN}")
+    if example is not None and len(names) != 1:
+        raise click.UsageError(
+            f"--example is given with {len(names)} specifications. It needs one. Give the file of a finished "
+            f"specification. {UNWRITTEN}"
+        )
+    if (schema or is_demo) and names:
+        raise click.UsageError(f"{options[0]} is given with names. It needs none. Remove the names. {UNWRITTEN}")
+    if not options and not names:
+        raise click.UsageError(f"No attribute is named. Name one or more, such as age=ordered. {UNWRITTEN}")
+    if is_demo:
+        document = demo.run(output, as_json=as_json)
+        if as_json:
+            emit_json(document)
+        return
+    if output is not None and output.exists():
+        raise existing_place(output.name, UNWRITTEN)
+    if schema:
+        _hand_out_text(json_text(json_schema()), json_schema(), output, as_json)
+    elif example is not None:
+        # Drawn from the declarations alone, so a specification can be tried before any data are read.
+        text = examples(load_spec(Path(names[0])), example)
+        _hand_out_text(text, {"examples": text}, output, as_json)
+    else:
+        text = begun(_attribute_types(names))
+        message = Message("terminal.wrote.specification", (Value("file", str(output)),))
+        _hand_out_text(text, {"specification": text}, output, as_json, message)
+
+
+def _attribute_types(names: Sequence[str]) -> dict[str, str]:
+    """Return the types of attributes that are named as NAME or NAME=TYPE."""
     attributes: dict[str, str] = {}
     for declaration in names:
         name, _, kind = declaration.partition("=")
@@ -100,14 +137,21 @@ def init_command(names: Sequence[str], output: Path | None, as_json: bool) -> No
                 f"{UNWRITTEN}"
             )
         attributes[name] = kind or "categorical"
-    text = begun(attributes)
+    return attributes
+
+
+def _hand_out_text(
+    text: str, document: Mapping[str, Any], output: Path | None, as_json: bool, message: Message | None = None
+) -> None:
+    """Write a text to a file or to stdout; with `as_json` print a document.
+
+    message: The message that names the file; None for the usual one.
+    """
     if output is not None:
-        if output.exists():
-            raise existing_place(output.name, UNWRITTEN)
         replace_file(output, text.encode())
-        say(Message("terminal.wrote.specification", (Value("file", str(output)),)))
+        say(message or wrote(output))
     if as_json:
-        emit_json({"specification": text})
+        emit_json(document)
     elif output is None:
         emit_csv(text)
 
@@ -182,7 +226,7 @@ def _bounded(publication: Publication, sizes: Sequence[int], refine: bool, devic
     return plans
 
 
-def compare_command(
+def plan_compare_command(
     spec: Path, epsilon: float | None, delta: float | None, show_all: bool, output: Path | None, as_json: bool
 ) -> None:
     """Plan with every kind of noise, and show them in a table."""
@@ -291,7 +335,7 @@ def plan_free_command(
     """Plan tables that cost nothing in addition to plans, or to all charges of a ledger."""
     if bool(files) == (ledger_file is not None):
         raise click.UsageError(
-            "--composed-with or --ledger is needed, and only one of them. Give the plans (--composed-with), or the "
+            "--free needs --composed-with or --ledger, and only one of them. Give the plans (--composed-with), or the "
             "ledger that they were charged to (--ledger). Nothing was planned."
         )
     publication = load_spec(spec)
@@ -311,7 +355,7 @@ def plan_free_command(
     _hand_out(plan, output, as_json)
 
 
-def keys_command(file: Path, as_json: bool) -> None:
+def count_keys_command(file: Path, as_json: bool) -> None:
     """Make a pair of keys."""
     private, public = new_keys(file)
     say(Message("terminal.wrote.keys", (Value("private", str(private)), Value("public", str(public)))))
@@ -435,34 +479,21 @@ def series_write_command(
     _print_report(release_report(done), as_json)
 
 
-def tables_command(
-    directory: Path, names: tuple[str, ...], output: Path | None, level: str | None, show_all: bool, as_json: bool
-) -> None:
-    """List tables, or write or print those that are named."""
-    if output is not None and not names:
-        raise click.UsageError(f"-o is given, and no table is named. Name one or more. {UNWRITTEN}")
-    if level is not None and output is None:
-        raise click.UsageError(
-            f"--by is given without -o. It makes a file for every place. Give a folder for them (-o). {UNWRITTEN}"
-        )
+def tables_command(directory: Path, names: tuple[str, ...], show_all: bool, as_json: bool) -> None:
+    """List tables, or print those that are named."""
     if show_all and names:
         raise click.UsageError(
             f"--all and names are given. --all lists all tables. Remove --all or the names. {UNWRITTEN}"
         )
-    if len(names) > 1 and output is None and not as_json:
+    if len(names) > 1 and not as_json:
         raise click.UsageError(
-            f"{len(names)} tables are named. A CSV file holds one table. Give a folder (-o), or --json. {UNWRITTEN}"
+            f"{len(names)} tables are named. A CSV file holds one table. Use `fitnoise write tables`, or --json. "
+            f"{UNWRITTEN}"
         )
     with progress(Message("terminal.progress.rebuilding")):
         result = Release.read(directory)
         _check_names(result, names)
-        files = [] if output is None else _write_tables(result, names, output, directory, level)
-    if output is not None:
-        for file in files:
-            say(wrote(output / file))
-        if as_json:
-            emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
-    elif not names:
+    if not names:
         _print_report(release_report(result, show_all=show_all), as_json)
     elif as_json:
         emit_json({"plan": result.plan.hash, "tables": [_table_document(result, name) for name in names]})
@@ -470,6 +501,20 @@ def tables_command(
         emit_csv(csv_text(result[names[0]]))
         for line in _universe(result, names[0]):
             say(line)
+
+
+def write_tables_command(
+    directory: Path, output: Path, level: str | None, names: tuple[str, ...], as_json: bool
+) -> None:
+    """Write tables as CSV files."""
+    with progress(Message("terminal.progress.rebuilding")):
+        result = Release.read(directory)
+        _check_names(result, names)
+        files = _write_tables(result, names or to_write(result.plan, None), output, directory, level)
+    for file in files:
+        say(wrote(output / file))
+    if as_json:
+        emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
 
 
 def ask_command(
@@ -541,23 +586,19 @@ def _write_made(tables: DerivedTables, output: Path) -> None:
         tables.write(output, notice=say)
 
 
-def registry_record_command(directory: Path, record_text: Path | None, output: Path | None, as_json: bool) -> None:
+def write_record_command(directory: Path, record_text: Path | None, output: Path | None, as_json: bool) -> None:
     """Describe a release for the registry of deployments."""
     record = registry.registry_record(Release.read(directory), None if record_text is None else load_words(record_text))
     to_fill = registry.missing(record)
     if output is not None:
         _check_outside(directory, output)
-        replace_file(output, registry.as_yaml(record).encode())
-        say(wrote(output))
-    if as_json:
-        emit_json({"record": registry.filled(record), "to_be_filled": to_fill})
-    elif output is None:
-        emit_csv(registry.as_yaml(record))
+    document = {"record": registry.filled(record), "to_be_filled": to_fill}
+    _hand_out_text(registry.as_yaml(record), document, output, as_json)
     if to_fill:
         say(Message("terminal.registry.to_fill", (Value("fields", to_fill),)))
 
 
-def report_command(
+def write_report_command(
     path: Path,
     output: Path,
     integers_folder: Path | None,
@@ -621,7 +662,7 @@ def _read_source(
     return source, what
 
 
-def export_command(
+def write_export_command(
     directory: Path,
     output: Path,
     integers_folder: Path | None,
@@ -696,52 +737,17 @@ def _with(checked: Verification, what: Message, checks: Iterable[Check]) -> Veri
     return Verification((*checked.checks, *checks), tuple(x for x in checked.unchecked if x != what))
 
 
-def ledger_command(
-    file: Path,
-    cap: Fraction | None,
-    epsilon_cap: Fraction | None,
-    mu_cap: Fraction | None,
-    source: str | None,
-    unit: str | None,
-    plan_file: Path | None,
-    is_new: bool,
-    reason: str | None,
-    delta: float | None,
-    plot: Path | None,
-    as_json: bool,
+def ledger_show_command(
+    file: Path, plan_file: Path | None, delta: float | None, plot: Path | None, as_json: bool
 ) -> None:
-    """Set a cap, if one is given; show the balances and the entries."""
-    # Releases add their μ², so the ledger stores the square of a cap on μ.
-    given_caps = {"rho": cap, "epsilon": epsilon_cap, "mu_squared": None if mu_cap is None else mu_cap**2}
-    caps = {kind: limit for kind, limit in given_caps.items() if limit is not None}
+    """Show the balances and the entries, and the epsilon of all releases on request."""
     if delta is not None and not 0 < delta < 1:
         raise click.UsageError(
             f"--delta is {delta!r}. It needs a number between 0 and 1. Give one, such as 1e-6. Nothing was changed."
         )
     if plot is not None:
         plots.check_place(plot)
-    if len(caps) > 1:
-        raise click.UsageError(
-            "More than one cap is given. A cap is on rho (--cap), on pure epsilon (--epsilon-cap) or on mu (--mu-cap). "
-            "Give one of them. Nothing was changed."
-        )
-    if caps:
-        _set_cap(
-            file, caps, _account_chooser(source, unit, plan_file, is_new=is_new), is_new=is_new, reason=reason or ""
-        )
-    elif is_new or any(x is not None for x in (source, unit, reason)):
-        raise click.UsageError(
-            "--account, --unit, --open-account or --reason is given without a cap. They belong to a cap. Give --cap, "
-            "--epsilon-cap or --mu-cap. Nothing was changed."
-        )
-    elif not file.exists():
-        raise missing_ledger(file, "Nothing was changed.", "Make one with a release, or with --cap and --open-account.")
-    with _after("The cap is set, and in the ledger." if caps else None):
-        _show_ledger(file, None if caps else plan_file, delta, plot, as_json)
-
-
-def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: Path | None, as_json: bool) -> None:
-    """Show the balances and the entries of a ledger."""
+    _check_ledger(file, "Make one with a release, or with `fitnoise ledger open`.")
     with progress(Message("terminal.progress.checking_chain")), Ledger(file) as ledger:
         count = ledger.verify()
         balances = [ledger.balance(a) for a in ledger.accounts()]
@@ -771,9 +777,132 @@ def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: 
             say(wrote(plot))
     _print_report(report, as_json)
     if not as_json:
-        text_id = "terminal.ledger.entry" if count == 1 else "terminal.ledger.entries"
-        values = (Value("count", count), Value("head", head[1][:12]))
-        say(Message(text_id, values) if count else Message("terminal.ledger.empty"))
+        say(_chain_message(count, head))
+
+
+def ledger_cap_command(
+    file: Path,
+    rho: Fraction | None,
+    epsilon: Fraction | None,
+    mu: Fraction | None,
+    reason: str | None,
+    source: str | None,
+    unit: str | None,
+    plan_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Set the cap of an account, and show the ledger."""
+    cap = _only_cap(rho, epsilon, mu)
+    if (source is None) == (plan_file is None):
+        raise click.UsageError(
+            "--account or --plan is needed, and only one of them. A cap belongs to an account. Give the data source "
+            "(--account), or a plan of the account (--plan). Nothing was changed."
+        )
+    if not file.exists():
+        raise click.UsageError(
+            f"There is no ledger {file.name!r}. `fitnoise ledger open` makes one with the account of a plan. "
+            "Nothing was changed."
+        )
+    plan_account = None if plan_file is None else _plan_account(plan_file, unit)
+    with Ledger(file) as ledger:
+        accounts = ledger.accounts()
+        account = plan_account or _chosen(accounts, source or "", unit)
+        _check_listed(account, accounts, is_new=False)
+        ledger.set_cap(account, **cap, reason=reason or "")
+    _show_capped(file, as_json)
+
+
+def ledger_open_command(
+    file: Path,
+    plan_file: Path,
+    unit: str | None,
+    rho: Fraction | None,
+    epsilon: Fraction | None,
+    mu: Fraction | None,
+    reason: str | None,
+    as_json: bool,
+) -> None:
+    """Open the account of a plan with a cap, print the cost of earlier releases, and show the ledger."""
+    cap = _only_cap(rho, epsilon, mu)
+    account = _plan_account(plan_file, unit)  # what names no account leaves no file
+    with Ledger(file) as ledger:
+        _check_listed(account, ledger.accounts(), is_new=True)
+        earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries())
+        ledger.set_cap(account, **cap, reason=reason or "")
+        with _after(CAPPED):
+            spent = ledger.balance(account).spent
+    if earlier and spent is not None:
+        text_id = "terminal.ledger.earlier_release" if earlier == 1 else "terminal.ledger.earlier_releases"
+        values = (
+            Value("count", earlier),
+            Value("source", account.source, ValueKind.CODE),
+            Value("account", account.sentence, ValueKind.CODE),
+            Value("rho", float(spent), ValueKind.NUMBER),
+        )
+        say(Message(text_id, values))
+    _show_capped(file, as_json)
+
+
+CAPPED = "The cap is set, and in the ledger."
+
+
+def _show_capped(file: Path, as_json: bool) -> None:
+    with _after(CAPPED):
+        ledger_show_command(file, None, None, None, as_json)
+
+
+def _only_cap(rho: Fraction | None, epsilon: Fraction | None, mu: Fraction | None) -> dict[str, Fraction]:
+    """Return the only cap that is given, by its name in the ledger."""
+    # Releases add their μ², so the ledger stores the square of a cap on μ.
+    limits = {"rho": rho, "epsilon": epsilon, "mu_squared": None if mu is None else mu**2}
+    caps = {kind: limit for kind, limit in limits.items() if limit is not None}
+    if len(caps) != 1:
+        raise click.UsageError(
+            f"{len(caps) or 'No'} caps are given. A cap is on rho (--rho), pure epsilon (--epsilon) or mu (--mu). Give "
+            "one of them. Nothing was changed."
+        )
+    return caps
+
+
+def ledger_head_command(file: Path, as_json: bool) -> None:
+    """Print the head of a ledger."""
+    _check_ledger(file)
+    with progress(Message("terminal.progress.checking_chain")), Ledger(file) as ledger:
+        number, digest = ledger.head()
+    if as_json:
+        emit_json({"sequence": number, "digest": digest})
+    else:
+        emit(f"{number}:{digest}")
+
+
+def ledger_verify_command(file: Path, head: str | None, as_json: bool) -> None:
+    """Check the chain of a ledger, and that it has a head."""
+    if head is not None and not re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", head):
+        raise click.UsageError(
+            f"--head is {head!r}. It needs the number and the digest of an entry. Give what `fitnoise ledger head` "
+            "printed. Nothing was changed."
+        )
+    _check_ledger(file)
+    number, _, digest = (head or "").partition(":")
+    with progress(Message("terminal.progress.checking_chain")), Ledger(file) as ledger:
+        count = ledger.verify((int(number), digest) if head else None)
+        last = ledger.head()
+    if as_json:
+        emit_json({"entries": count, "head": {"sequence": last[0], "digest": last[1]}})
+    else:
+        emit(_chain_message(count, last))
+
+
+def _chain_message(count: int, head: tuple[int, str]) -> Message:
+    """Return the message of an unbroken chain."""
+    text_id = "terminal.ledger.entry" if count == 1 else "terminal.ledger.entries"
+    values = (Value("count", count), Value("head", head[1][:12]))
+    return Message(text_id, values) if count else Message("terminal.ledger.empty")
+
+
+def _check_ledger(file: Path, *advice: str) -> None:
+    if not file.exists():
+        raise missing_ledger(file, "Nothing was changed.", *advice)
 
 
 def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: bool) -> None:
@@ -784,31 +913,6 @@ def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: 
     except ModuleNotFoundError as error:
         raise missing_package("Pages of the studio", str(error.name), "studio", "Nothing was opened.") from None
     serve(folder, data, language, as_json=as_json, show=emit if as_json else say)
-
-
-def demo_command(output: Path | None, as_json: bool) -> None:
-    """Run the demonstration, and print its document for programs."""
-    document = demo.run(output, as_json=as_json)
-    if as_json:
-        emit_json(document)
-
-
-def schema_command(spec: Path | None, example: int | None, as_json: bool) -> None:
-    """Print the schema, which is JSON already; or records to try a specification with."""
-    if (spec is None) != (example is None):
-        raise click.UsageError(
-            "Only one of SPEC and --example is given. Records to try a specification with need both. Give SPEC and a "
-            "number of records (--example 100), or neither for the schema. Nothing was printed."
-        )
-    if spec is None or example is None:
-        emit_json(json_schema())
-        return
-    # Drawn from the declarations alone, so a specification can be tried before any data are read.
-    text = examples(load_spec(spec), example)
-    if as_json:
-        emit_json({"examples": text})
-    else:
-        emit_csv(text)
 
 
 def _write_plan(plan: Plan, output: Path | None) -> None:
@@ -996,72 +1100,24 @@ def _remaining_releases(ledger: Ledger, plan: Plan) -> Section:
     return more_section(quote, plan.loss, plan.publication.delta)
 
 
-def _set_cap(
-    file: Path,
-    cap: Mapping[str, Fraction],
-    choose: Callable[[Sequence[Account]], Account],
-    *,
-    is_new: bool,
-    reason: str,
-) -> None:
-    """Set a cap on the account of the ledger that `choose` returns."""
-    if not file.exists() and not is_new:
-        raise click.UsageError(
-            f"There is no ledger {file.name!r}. Give --open-account and --plan: they make one with the account of the "
-            "plan. Nothing was changed."
-        )
-    if not file.exists():
-        choose(())  # what names no account leaves no file
-    with Ledger(file) as ledger:
-        accounts = ledger.accounts()
-        account = choose(accounts)
-        if is_new == (account in accounts):
-            raise click.UsageError(
-                f"The ledger {'has' if is_new else 'has no'} account {account.source!r} ({account.sentence}). "
-                f"Its accounts are: {_listed(accounts)}. "
-                f"{'Remove --open-account' if is_new else 'Open the account with --open-account'}. "
-                "Nothing was changed."
-            )
-        earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries()) * is_new
-        ledger.set_cap(account, **cap, reason=reason)
-        with _after("The cap is set, and in the ledger."):
-            spent = ledger.balance(account).spent
-    if earlier and spent is not None:
-        text_id = "terminal.ledger.earlier_release" if earlier == 1 else "terminal.ledger.earlier_releases"
-        values = (
-            Value("count", earlier),
-            Value("source", account.source, ValueKind.CODE),
-            Value("account", account.sentence, ValueKind.CODE),
-            Value("rho", float(spent), ValueKind.NUMBER),
-        )
-        say(Message(text_id, values))
+def _plan_account(plan_file: Path, unit: str | None) -> Account:
+    """Return the account of a plan, or that of one of its units."""
+    order = Plan.from_json(read_text(plan_file)).order
+    if unit is None:
+        return order.account
+    accounts = [order.account, *(account(order.source, u, order.domain) for u in order.units)]
+    return _chosen(accounts, order.account.source, unit)
 
 
-def _account_chooser(
-    source: str | None, unit: str | None, plan_file: Path | None, *, is_new: bool
-) -> Callable[[Sequence[Account]], Account]:
-    """Return a function that chooses the account of a plan, or the named one, from the accounts of a ledger."""
-    if plan_file is not None:
-        if source is not None:
-            raise click.UsageError(
-                "--plan and --account are both given. --plan names the account. Remove --account. Nothing was changed."
-            )
-        order = Plan.from_json(read_text(plan_file)).order
-        if unit is None:
-            return lambda _: order.account
-        accounts = [order.account, *(account(order.source, u, order.domain) for u in order.units)]
-        return lambda _: _chosen(accounts, order.account.source, unit)
-    if is_new:
+def _check_listed(account: Account, accounts: Sequence[Account], *, is_new: bool) -> None:
+    """Refuse an account that a ledger has, if it is new, or else lacks."""
+    if is_new == (account in accounts):
+        advice = "Set its cap with `fitnoise ledger cap`" if is_new else "Open the account with `fitnoise ledger open`"
         raise click.UsageError(
-            "--open-account is given without --plan. It opens the account of a plan, whose guarantees are about the "
-            "attributes of the plan. Give --plan, and --unit for a further unit of the plan. Nothing was changed."
+            f"The ledger {'has' if is_new else 'has no'} account {account.source!r} ({account.sentence}). "
+            f"Its accounts are: {_listed(accounts)}. "
+            f"{advice}. Nothing was changed."
         )
-    if source is None:
-        raise click.UsageError(
-            "A cap is given without --account and --plan. It belongs to an account. Give --account, the data source, "
-            "or --plan, a plan of the account. Nothing was changed."
-        )
-    return lambda accounts_of_ledger: _chosen(accounts_of_ledger, source, unit)
 
 
 def _chosen(accounts: Sequence[Account], source: str, unit: str | None) -> Account:
@@ -1075,13 +1131,13 @@ def _chosen(accounts: Sequence[Account], source: str, unit: str | None) -> Accou
         return matches[0]
     if unit is None:
         reason = (
-            f"A cap is given without --unit. There are {len(candidates)} privacy units for {source!r}: "
+            f"--unit is not given. There are {len(candidates)} privacy units for {source!r}: "
             f"{_listed(candidates)}. Give --unit"
         )
     elif not matches:
         reason = (
             f"There is no account {source!r} ({unit}). The accounts are: {_listed(accounts)}. Name one of them, or "
-            "open one with --open-account and --plan"
+            "open one with `fitnoise ledger open`"
         )
     else:
         reason = (

@@ -42,8 +42,13 @@ def wrote(file: object) -> Message:
 
 def emit_json(document: Any) -> None:
     """Write a JSON document to stdout, in ASCII."""
+    sys.stdout.write(json_text(document))
+
+
+def json_text(document: Any) -> str:
+    """Return a JSON document as text, in ASCII."""
     # allow_nan=False: NaN and infinity are not JSON.
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def emit_csv(text: str) -> None:

@@ -39,7 +39,7 @@ RECORDS = 103_589
 
 
 def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
-    """Run the demonstration, and return the document that `fitnoise demo --json` prints.
+    """Run the demonstration, and return the document that `fitnoise new --demo --json` prints.
 
     Args:
         directory: The new directory; None for fitnoise-demo, or the next free name.

@@ -311,7 +311,7 @@ def compare(
         raise PlanError(
             "comparison-without-tables",
             "The publication has no table.",
-            "Laplace and Gaussian noise are compared for tables; fitnoise compare shows the mechanisms of questions.",
+            "Laplace and Gaussian noise are compared for tables; fitnoise plan --compare compares those of questions.",
             "Call fn.plan, which chooses the mechanism of each question.",
             "No plan was made.",
         )

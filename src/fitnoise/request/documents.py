@@ -998,7 +998,7 @@ class Spec(SpecSection):
     )
     record: RecordSpec | None = Field(
         None,
-        description="The texts for a registry of deployments, which `fitnoise registry-record` reads; they are no part "
+        description="The texts for a registry of deployments, which `fitnoise write record` reads; they are no part "
         "of the plan. If absent, the registry gets gaps to fill.",
     )
 

@@ -13,7 +13,7 @@ _TOP = """\
 # Who is protected, which tables are published, and how accurate each must be.
 # Say what is marked "fill in", without the "#" before it. Take it from what is publicly known, such as a questionnaire
 # or a code book, never from the data: which values occur is something that data about people must not reveal.
-# Then: fitnoise plan spec.toml. All keys: fitnoise schema.
+# Then: fitnoise plan spec.toml. All keys: fitnoise new --schema.
 """
 
 _UNIT = {

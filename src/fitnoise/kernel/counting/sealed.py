@@ -238,7 +238,7 @@ def read_key(path: str | PathLike[str], kind: str) -> bytes:
         "key-file-not-read",
         f"The {what} key {path.name!r} cannot be read.",
         "",
-        f"Give the file with the {what} key (fitnoise keys).",
+        f"Give the file with the {what} key (fitnoise count keys).",
         _NOTHING,
     )
     text = quietly(partial(_first_bytes, path), failed).strip()
@@ -268,7 +268,7 @@ def read_key(path: str | PathLike[str], kind: str) -> bytes:
         "key-file-invalid",
         f"The file {path.name!r} holds no {what} key.",
         "",
-        "Make a pair of keys with `fitnoise keys`.",
+        "Make a pair of keys with `fitnoise count keys`.",
         _NOTHING,
         place=path.name,
     )

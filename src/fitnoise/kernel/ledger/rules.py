@@ -997,8 +997,8 @@ def _quote_accounts(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Q
             f"{charged.source!r} has a cap for {capped.account.sentence!r}, and no account for "
             f"{charged.sentence!r}{_otherwise(accounts, charged)}.",
             "A cap covers all accounts of a name, so a new account needs a decision of its own.",
-            "Plan for a unit in the ledger, or open an account with its own cap: fitnoise ledger … --cap … "
-            "--open-account --plan ….",
+            "Plan for a unit in the ledger, or open an account with its own cap: fitnoise ledger open … --rho … "
+            "--plan ….",
             "Nothing was charged and nothing was changed.",
         )
     return [_quote_account(chain, request, account) for account in (charged, *(a for a in accounts if a != charged))]
