@@ -797,8 +797,8 @@ class FiniteSpec(SpecSection):
         "absent, all records count.",
     )
     people: int = Field(
-        description="The largest number of records, public; under replace-one neighbours the exact number; for "
-        '"left_out" the largest answer.'
+        description="The largest number of records, public; the exact number where all neighbours have equally "
+        'many records; for "left_out" the largest answer.'
     )
     epsilon: float | str = Field(
         description='The pure ε that the answer costs one unit; a text such as "1/2" is exact.'
