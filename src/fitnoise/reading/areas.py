@@ -41,12 +41,12 @@ class Areas:
     def from_places(cls, domain: Domain, areas: Any) -> Areas:
         """Return the requested areas: one as a list of places, several as a mapping from their names to such lists.
 
-        A place is a code of any level, or a pair of a level and its code.
+        A place is a code of any level, or a tuple of a level and its code.
 
         Raises:
-            ReleaseError: There is not exactly one hierarchy. Or the mapping is empty. Or an area is no list of places,
-                is empty or has no name. Or a pair names no level, or a code is of no place, or of different places of
-                several levels.
+            ReleaseError: There is not exactly one hierarchy. Or the mapping is empty, or a name in it is
+                empty or no text. Or an area is no list of places or is empty. Or a tuple names no level, or a code is
+                of no place, or of different places of several levels.
         """
         homes = [(name, a, a.tree) for name, a in domain.items() if a.tree is not None]
         if len(homes) != 1:
@@ -63,7 +63,7 @@ class Areas:
             if not names or not all(isinstance(name, str) and name for name in names):
                 raise ReleaseError(
                     "areas-without-names",
-                    "A mapping of areas is empty, or has a name that is no text.",
+                    "A mapping of areas is empty, or a name in it is empty or no text.",
                     "Each area needs a name.",
                     "Give a mapping from names to lists of places.",
                     UNESTIMATED,
@@ -188,11 +188,11 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
 
     Each place of an area has a row. The result has a list of places for each area, for :meth:`Areas.from_places`.
 
-    If the second column has the name of a level, its codes are of that level, otherwise of any level.
+    If the header of the second column is a level, its codes are of that level, otherwise of any level.
 
     Raises:
         ReleaseError: The file cannot be read, or has other columns, or a row without both values. Or a code is a text
-            on one level and a number on another, and the second column names no level.
+            on one level and a number on another, and the header of the second column is no level.
     """
     path = Path(path)
     header, rows = read_rows(path, "the file of areas", ReleaseError)
@@ -212,8 +212,8 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
             raise ReleaseError(
                 "ambiguous-code-of-areas",
                 f"{str(code)!r} is a text on one level and a number on another.",
-                f"The second column of the file of areas {path.name!r} must have the name of a level.",
-                "Rename this column to the level of its codes.",
+                f"The header of the second column of the file of areas {path.name!r} must be a level.",
+                "Change this header to the level of its codes.",
                 UNESTIMATED,
                 place=path.name,
             )
