@@ -86,7 +86,11 @@ class QuestionKind(StrEnum):
 
 
 class Aim(StrEnum):
-    """The average over the prior that the mechanism, and the reading of its answer, optimise."""
+    """The average over the prior that the mechanism, and the reading of its answer, optimise.
+
+    Two kinds of mechanism optimise none: ranks, for medians and quantiles, and those of questions with too many results
+    for a table. They are chosen for the hit rate alone, without a prior.
+    """
 
     HIT_RATE = "hit-rate"
     """The largest probability of the right answer. Among mechanisms within `MAX_HIT_RATE_LOSS` of the best, it takes
