@@ -171,7 +171,7 @@ def ledger_changed() -> DraftChanged:
 
 @final
 class Releases:
-    """The intents and releases of a folder. clock: seconds, for tests."""
+    """The intents of a folder, and the releases that the studio started from them. clock: seconds, for tests."""
 
     def __init__(self, folder: Folder, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder, self._clock = folder, clock

@@ -197,7 +197,7 @@ class Loss:
 
     @property
     def _rho_by_cell(self) -> Iterator[Fraction]:
-        """The ρ of all measurements, by cell."""
+        """The ρ of all measurements, for each cell; one number for all if costs are not known by cell."""
         return (c + i for c, i in zip(self.costs, self.implied_rho, strict=True))
 
     @property

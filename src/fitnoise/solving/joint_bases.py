@@ -95,7 +95,7 @@ class _JointTable:
 
 
 def is_supported(x: ProductProblem) -> bool:
-    """Return True if some attribute has several views, and some table shows it with other structured attributes.
+    """Return True if some attribute has several views, and some table shows it with another structured attribute.
 
     The problem must also be within the limits, and its neighbours must add or remove a record.
     """
