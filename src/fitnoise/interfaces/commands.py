@@ -28,7 +28,7 @@ from fitnoise.interfaces.console import (
     show_document,
     wrote,
 )
-from fitnoise.interfaces.exports.export import contents, export
+from fitnoise.interfaces.exports.export import FORMATS, contents, export
 from fitnoise.interfaces.exports.manifests import check_export
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.pages.report import same
@@ -580,7 +580,7 @@ def _write_made(tables: DerivedTables, output: Path) -> None:
     """Write tables made of releases, by the ending: a page, for other programs, or a folder of their own."""
     if output.suffix == ".html":
         write_report(tables, output)
-    elif output.suffix in (".xlsx", ".tex"):
+    elif output.suffix in FORMATS:
         export(tables, output)
     else:
         tables.write(output, notice=say)
