@@ -154,6 +154,7 @@ def test_what_is_known_of_a_period_never_gets_better_nor_worse(domain):
         part = full.truncate(t)
         assert (part.hash, part.loss.rho, part.to_json()) == (full.hash, full.loss.rho, full.to_json())
         assert part.periods == full.periods[:t]
+        assert (part == full) is (t == 3)
         assert part.table_part.complete is full.table_part
         assert part.table_part.certificate == full.table_part.certificate
         for name in full.publication.workload.tables.names:

@@ -91,6 +91,13 @@ def test_numbers_of_one_kind_of_noise_are_added_up_with_an_error(plan, tmp_path)
     assert both.moe == pytest.approx(sum(released.sum(x, confidence=0.975).moe for x in ("a by b", "by b")))
 
 
+def test_plans_are_equal_if_their_hashes_are(plan):
+    read = fn.Plan.from_json(plan.to_json())
+    other = fn.plan(plan.groups[0].publication)
+    assert (read == plan, hash(read) == hash(plan), {read, plan, other}) == (True, True, {plan, other})
+    assert (plan == other, plan == plan.hash) == (False, False)
+
+
 def test_properties_of_one_part_are_refused_for_several(plan):
     for ask in ("bound", "gap", "table_part"):
         with refused("plan.several-parts"):
