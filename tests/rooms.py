@@ -18,8 +18,8 @@ import fitnoise_lab
 import fitnoise_studio
 
 PACKAGES = (
-    "errors", "messages", "reporting", "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading",
-    "engines", "publishing", "data", "interfaces", "studio", "laboratory",
+    "errors", "display", "messages", "reporting", "kernel", "algebra", "request", "solving", "mechanisms", "planning",
+    "reading", "engines", "publishing", "data", "interfaces", "studio", "laboratory",
 )  # fmt: skip
 """From the lowest up; a package may import only itself and packages named before it."""
 

@@ -222,13 +222,12 @@ def test_imports_keep_the_laws(name):
     assert wrong == {(a, b) for a, b in EXCEPTIONS if a == name}
 
 
-def test_only_interfaces_and_notebooks_load_a_package_by_its_name():
+def test_only_engines_load_a_package_by_its_name():
     """Detects an import that the laws do not see."""
     loaded = {
         name: re.findall(r"(?:import_module|__import__)\((.*?)\)", path.read_text()) for name, path in FILES.items()
     }
     assert {name: calls for name, calls in loaded.items() if calls} == {
-        "reporting": ['"fitnoise.interfaces.pages.notebook"'],
         "engines.statistical": loaded["engines.statistical"],
     }
     assert not [x for x in loaded["engines.statistical"] if "fitnoise" in x]

@@ -38,10 +38,18 @@ def names_for_type_checkers():
     return modules
 
 
-def test_the_package_loads_only_its_errors():
+def test_the_package_loads_only_its_errors_and_the_registry_of_renderers():
     modules = loaded("import fitnoise")
     assert not modules & SLOW_MODULES
-    assert {m for m in modules if m.startswith("fitnoise")} == {"fitnoise", "fitnoise.errors"}
+    assert {m for m in modules if m.startswith("fitnoise")} == {"fitnoise", "fitnoise.display", "fitnoise.errors"}
+
+
+def test_plans_loaded_from_their_own_module_have_html():
+    """Unpickling, too, names the module of a class, and no name of the package."""
+    plan = "fn.plan(fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table('a', margin=5)]))"
+    code = f"import fitnoise as fn; print({plan}.to_json())"
+    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    loaded(f"from fitnoise.planning.plan import Plan; assert '<style>' in Plan.from_json({text!r})._repr_html_()")
 
 
 def test_a_small_plan_loads_neither_frames_nor_optimisers():
@@ -110,7 +118,8 @@ def test_help_comes_at_once(arguments):
     modules = loaded(code)
     assert not modules & SLOW_MODULES
     assert {m for m in modules if m.startswith("fitnoise.")} == {
-        "fitnoise.errors", "fitnoise.interfaces", "fitnoise.interfaces.cli", "fitnoise.interfaces.streams",
+        "fitnoise.display", "fitnoise.errors", "fitnoise.interfaces", "fitnoise.interfaces.cli",
+            "fitnoise.interfaces.streams",
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from fitnoise.display import register_html
 from fitnoise.errors import FitnoiseError
 
 if TYPE_CHECKING:  # for type checkers and editors: name by name the content of the tables below
@@ -161,6 +162,13 @@ _SHORT = {
     "what_if": "planning.what_if",
 }
 """Packages with a short name."""
+
+
+@register_html
+def _html(thing: object) -> str | None:
+    """Return the HTML of an object in a notebook, or None to show its text; load the pages only now."""
+    html: str | None = import_module(f"{__name__}.interfaces.pages.notebook").html(thing)
+    return html
 
 
 def __dir__() -> list[str]:

@@ -12,23 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any, final
 
 from fitnoise.messages import Content, Message, Translator, Value, ValueKind, translator
-
-
-class HtmlDisplay:
-    """An object that notebooks show as HTML, or as text without the extra `fitnoise[report]`.
-
-    The package `interfaces` determines the form. A notebook's request loads it by its name. Except for the package's
-    own entry point, no other import leads from here to a higher package.
-    """
-
-    def _repr_html_(self) -> str | None:
-        # Imported by name and only here: reports must not depend on the package of pages, which needs an extra.
-        page: str | None = import_module("fitnoise.interfaces.pages.notebook").html(self)
-        return page
 
 
 @final

@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
+from fitnoise.display import HtmlDisplay
 from fitnoise.errors import CapExceeded, PlanError, SpecError, WorkloadError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.designs.questions import FiniteQuery
@@ -27,7 +28,6 @@ from fitnoise.mechanisms.registry import plan_tables, planner_by_name
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, english
 from fitnoise.planning.plan import Plan
-from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
 from fitnoise.solving.statuses import status_message

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self, final
 
+from fitnoise.display import HtmlDisplay
 from fitnoise.errors import FitnoiseError, PlanError, ReleaseError
 from fitnoise.kernel.arguments import checked, describe_value
 from fitnoise.kernel.designs.questions import Mechanism
@@ -31,7 +32,6 @@ from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
 from fitnoise.mechanisms.registry import planner_by_name, suitable_planner
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
-from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fitnoise.display import HtmlDisplay
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
@@ -38,7 +39,7 @@ from fitnoise.reading.laws import law, level
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.similar_tests import BOX_ERROR_SHARE, difference, product, quotient, ranges
-from fitnoise.reporting import HtmlDisplay, ReportColumn, ReportTable, aligned
+from fitnoise.reporting import ReportColumn, ReportTable, aligned
 from fitnoise.request.targets import checked_confidence, z_score
 
 if TYPE_CHECKING:

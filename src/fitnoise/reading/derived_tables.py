@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from fitnoise.display import HtmlDisplay
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import files_fault, links, says, to_json, write_texts
-from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import slug
 

@@ -43,6 +43,7 @@ from typing import Any, Protocol, Self, cast, final
 import numpy as np
 import pandas as pd
 
+from fitnoise.display import HtmlDisplay
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, answers_digest
@@ -87,7 +88,6 @@ from fitnoise.reading.release_files import (
     unfinished,
     write_parquet,
 )
-from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.views import Ranges, Recode, View
 from fitnoise.request.workloads import Workload, list_names
 from fitnoise.request.workloads import table as ask
