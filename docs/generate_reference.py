@@ -14,7 +14,7 @@ from typing import Any
 import click
 import numpy as np
 from error_sites import CLASSES, ErrorSite, error_sites
-from kernel_files import code_lines, listed_files, path_of
+from kernel_files import Lines, lines_of, listed_files, path_of, sums_by_part
 from numpy.typing import NDArray
 
 import fitnoise as fn
@@ -99,14 +99,19 @@ def _codes(sites: Iterable[ErrorSite]) -> Iterator[str]:
 
 def kernel_lines() -> Iterator[str]:
     """Yield a table of the lines of code of the kernel's files, in the reading order of the page for auditors."""
-    yield from ("| part | lines of code of each file | together |", "|---|---|---|")
-    sums = {}
+    columns = ("part", "lines of code of each file", "together", "of them errors", "others")
+    yield from (f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}")
     for part, names in listed_files().items():
-        lines = {name: code_lines(path_of(name)) for name in names}
-        each = ", ".join(f"`{name.removesuffix('.py')}` {number}" for name, number in lines.items())
-        sums[part] = sum(lines.values())
-        yield f"| {part} | {each} | {sums[part]:,} |"
-    yield f"| The core, without the annex | | {sum(sums.values()) - sums['The annex']:,} |"
+        lines = {name: lines_of(path_of(name)) for name in names}
+        each = ", ".join(f"`{name.removesuffix('.py')}` {x.code}" for name, x in lines.items())
+        yield _lines_row(part, each, sum(lines.values(), Lines(0, 0)))
+    sums = sums_by_part()
+    yield _lines_row("**The core**, without the annex", "", sums["core"])
+    yield _lines_row("**The kernel**, with the annex", "", sums["core"] + sums["annex"])
+
+
+def _lines_row(part: str, each: str, lines: Lines) -> str:
+    return f"| {part} | {each} | {lines.code:,} | {lines.errors:,} | {lines.others:,} |"
 
 
 def guarantees() -> Iterator[str]:

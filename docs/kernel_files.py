@@ -6,13 +6,21 @@ import ast
 import io
 import re
 import tokenize
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import fitnoise
+from fitnoise import errors
 
 KERNEL = Path(fitnoise.__file__).parent / "kernel"
 
 PAGE = Path(__file__).parent / "developers" / "audit.md"
+
+ANNEX = "The annex"
+"""The heading of the files that no file of the core imports."""
+
+_ERRORS = {name for name, x in vars(errors).items() if isinstance(x, type) and issubclass(x, Exception)}
 
 _WITHOUT_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
@@ -36,14 +44,57 @@ def listed_files() -> dict[str, list[str]]:
     return files
 
 
+@dataclass(frozen=True)
+class Lines:
+    """Numbers of lines of code: no docstring, no comment and no blank line.
+
+    code: All lines.
+    errors: The lines of statements that raise an error, and of calls that make one of fitnoise's errors.
+    """
+
+    code: int
+    errors: int
+
+    @property
+    def others(self) -> int:
+        """The lines of code that make no error."""
+        return self.code - self.errors
+
+    def __add__(self, other: Lines) -> Lines:
+        return Lines(self.code + other.code, self.errors + other.errors)
+
+
+def sums_by_part() -> dict[str, Lines]:
+    """Return the numbers of lines of the core and of the annex, without and with the files of each."""
+    parts = {"core": Lines(0, 0), "annex": Lines(0, 0)}
+    for heading, names in listed_files().items():
+        part = "annex" if heading == ANNEX else "core"
+        parts[part] = sum((lines_of(path_of(name)) for name in names), parts[part])
+    return parts
+
+
 def code_lines(path: Path) -> int:
     """Return the number of lines with code: no docstring, no comment and no blank line."""
+    return lines_of(path).code
+
+
+def lines_of(path: Path) -> Lines:
+    """Return the numbers of lines of a file."""
     text = path.read_text("utf-8")
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _WITHOUT_CODE:
             lines |= {*range(token.start[0], token.end[0] + 1)}
+    errors: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             lines -= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-    return len(lines)
+        elif _makes_error(node):
+            errors |= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    return Lines(len(lines), len(errors & lines))
+
+
+def _makes_error(node: ast.AST) -> TypeGuard[ast.stmt | ast.expr]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in _ERRORS
+    return isinstance(node, ast.Raise) and node.exc is not None

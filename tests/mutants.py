@@ -67,8 +67,9 @@ TESTS = {
     "designs/products": "products shares -k 'test_products or (costs_as_much and product)'",
     "designs/trees": "trees shares -k 'test_trees or (costs_as_much and tree)'",
     "designs/witness": "witness claims",
-    "noise": "noise finite_lazy -k 'not battery and not agree and not draws_have and not margins and not everywhere and"
-    " (test_noise or draw or point or words or numpy or uniform or successes or more_than_one)'",
+    "noise": "noise -k 'not battery and not agree and not draws_have and not margins and not everywhere'",
+    "choices": "noise finite_lazy finite_queries -k '(index or indices or weight or random_bits or draw or point"
+    " or words or numpy or uniform or successes or more_than_one or clamped) and not draws_have and not margins'",
     "designs/questions": "finite_queries ranks "
     "-k 'not command and not read_back and not cover_the and not follow and not verified'",
     "designs/probability_tables": "finite_mechanisms designs order "

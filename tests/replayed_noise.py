@@ -45,6 +45,9 @@ class Replay:
     def discrete_laplaces(self, scales, sizes):
         return self._added("laplace", scales, sizes)
 
+    def choose(self, choice, *arguments):
+        return getattr(self, choice.__name__)(*arguments)
+
     def _output(self, kind, public, shape, arguments):
         self.requests.append((kind, *public))
         self.laws.append((kind, arguments))

@@ -10,7 +10,10 @@ import pytest
 TESTS = Path(__file__).parent
 
 sys.path.insert(0, str(TESTS.parent / "docs"))
-from kernel_files import KERNEL, PAGE, code_lines, listed_files  # noqa: E402 - a module of the documentation
+from kernel_files import KERNEL, PAGE, code_lines, lines_of, listed_files, sums_by_part  # noqa: E402 - a module of the documentation
+
+CORE_LIMIT = 7_220
+"""The largest number of lines of code of the core that make no error."""
 
 TEXT = PAGE.read_text("utf-8")
 
@@ -51,6 +54,25 @@ def test_every_file_and_every_attack_has_a_test(part):
     items = re.split(r"^(?=\d+\. )", re.sub("^#.*", "", text, flags=re.MULTILINE), flags=re.MULTILINE)[1:]
     assert len(items) > 8
     assert [item for item in items if "::test_" not in item] == []
+
+
+def test_the_core_stays_small():
+    """The limit may only fall. It is on the lines without errors, because each error has four sentences."""
+    assert sums_by_part()["core"].others <= CORE_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("text", "errors"),
+    [
+        ("x = 1\nraise ValueError(\n    'no'\n)\n", 3),
+        ("try:\n    pass\nexcept ValueError:\n    raise\n", 0),
+        ("error = DataError(\n    # why\n    'no',\n)\n", 3),
+        ("x = Error(\n    1\n)\n", 0),
+    ],
+)
+def test_lines_that_make_an_error_are_counted(tmp_path, text, errors):
+    (tmp_path / "a.py").write_text(text)
+    assert lines_of(tmp_path / "a.py").errors == errors
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import math
 import random
 from collections import defaultdict
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel import noise
+from fitnoise.kernel import choices, noise
 from fitnoise.kernel.designs import implicit_mechanisms as room
 from fitnoise.kernel.designs.graphs import Box
 from fitnoise.kernel.exact_powers import exp_below, exp_bounds
@@ -41,6 +41,8 @@ from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.similarity import weighting
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE
+
+by_distance = partial(noise.choose, choices.by_distance)
 
 SMALL = [  # a graph, ε; with ends that meet, steps longer than the box, unlike steps, one result
     (path(1), 1),
@@ -621,7 +623,7 @@ def test_labels_that_equal_integers_are_looked_up_as_these():
 
 def test_an_output_is_the_place_that_the_noise_source_gives():
     mechanism = lazy_tight_constraints(independent_counts(3, 4), 1.3)
-    same = type("", (), {"by_distance": staticmethod(lambda *law: law[-1])})  # the true law, for any law
+    same = type("", (), {"choose": staticmethod(lambda _, *law: law[-1])})  # the true law, for any law
     for node in np.ndindex(4, 5):
         assert 0 <= mechanism.draw_output(node, noise) < mechanism.outputs
         assert mechanism.read(mechanism.draw_output(node, same)) == mechanism.label(node)
@@ -641,7 +643,7 @@ SAMPLED = [
 
 def draws(mechanism, node, size):
     law = (mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.max_weight, node)
-    outputs = [noise.by_distance(*law) for _ in range(size)]
+    outputs = [by_distance(*law) for _ in range(size)]
     return np.bincount(
         [int(np.ravel_multi_index(o, mechanism.weights.shape)) for o in outputs], minlength=mechanism.outputs
     )
@@ -680,17 +682,17 @@ def test_weights_of_nothing_are_never_drawn():
 def tries_of(monkeypatch, mechanism, node, size):
     """Return the number of tries of each of some draws: every try draws one point, and compares one weight."""
     tries = []
-    original = noise._uniform
+    original = choices._uniform
 
     def counting(random_words, count):
         tries[-1] += count == mechanism.max_weight
         return original(random_words, count)
 
-    monkeypatch.setattr(noise, "_uniform", counting)
+    monkeypatch.setattr(choices, "_uniform", counting)
     for _ in range(size):
         tries.append(0)
-        noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.max_weight, node)
-    monkeypatch.setattr(noise, "_uniform", original)
+        by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.max_weight, node)
+    monkeypatch.setattr(choices, "_uniform", original)
     return np.array(tries)
 
 
@@ -737,22 +739,22 @@ def test_the_mixture_of_step_one_is_the_law_of_boxes(v, alpha):
 def test_uniform_numbers_count_every_value_of_their_bits(count):
     bits = (count - 1).bit_length()
     if count == 1:
-        assert noise._uniform(iter([]), 1) == 0
+        assert choices._uniform(iter([]), 1) == 0
     elif bits < 8:
         for u in range(2**bits):
             word = u << (64 - bits) | 12345
-            assert noise._uniform(iter([word, 0]), count) == (u if u < count else 0)
+            assert choices._uniform(iter([word, 0]), count) == (u if u < count else 0)
     else:
         refused = (2**64 - 1, 7 << 64 - bits)
-        assert noise._uniform(iter(refused), count) == 7
+        assert choices._uniform(iter(refused), count) == 7
 
 
 def test_uniform_numbers_of_several_words():
     count = 3 << 70
-    assert noise._uniform(iter([2**64 - 1, 5, 1 << 62, 1 << 56]), count) == ((1 << 62) * 2**64 + (1 << 56)) >> 56
+    assert choices._uniform(iter([2**64 - 1, 5, 1 << 62, 1 << 56]), count) == ((1 << 62) * 2**64 + (1 << 56)) >> 56
     refused, taken = (2**63, 2**63), (2**63, 2**63 - 1)  # 65 bits: 2⁶⁴ + 1, and 2⁶⁴
-    assert noise._uniform(iter([*refused, *taken]), 2**64 + 1) == 2**64
-    assert noise._uniform(iter([7]), 2**64) == 7
+    assert choices._uniform(iter([*refused, *taken]), 2**64 + 1) == 2**64
+    assert choices._uniform(iter([7]), 2**64) == 7
 
 
 def law_of_points(monkeypatch, alpha, axes, center, max_count):
@@ -779,9 +781,9 @@ def law_of_points(monkeypatch, alpha, axes, center, max_count):
             probability *= (1 - Fraction(p, q)) * Fraction(p, q) ** many
             return many
 
-        monkeypatch.setattr(noise, "_uniform", uniform)
-        monkeypatch.setattr(noise, "_successes", successes)
-        x = next(noise._points(iter(()), alpha, list(axes), list(center)))
+        monkeypatch.setattr(choices, "_uniform", uniform)
+        monkeypatch.setattr(choices, "_successes", successes)
+        x = next(choices._points(iter(()), alpha, list(axes), list(center)))
         wide = {Fraction(count - 1, 2 * v) for count, v in zip(counts[1:], axes, strict=True)}
         assert len(wide) == 1
         if (m := wide.pop()) <= max_count:
@@ -819,40 +821,40 @@ def test_points_have_the_exact_law_of_their_distance(monkeypatch, alpha, axes, c
 
 def test_successes_are_counted_up_to_the_first_failure():
     quarter = [k << 62 for k in range(4)]
-    assert noise._successes(iter([quarter[0], quarter[0], quarter[1]]), 1, 4) == 2
-    assert noise._successes(iter([quarter[2], quarter[0], quarter[1], quarter[3]]), 3, 4) == 3
-    assert noise._successes(iter([quarter[3]]), 3, 4) == 0
+    assert choices._successes(iter([quarter[0], quarter[0], quarter[1]]), 1, 4) == 2
+    assert choices._successes(iter([quarter[2], quarter[0], quarter[1], quarter[3]]), 3, 4) == 3
+    assert choices._successes(iter([quarter[3]]), 3, 4) == 0
 
 
 def test_a_point_is_taken_as_often_as_its_weight_says_and_never_outside(monkeypatch):
     weights, sure = np.array([[0, 3, 1], [2, 3, 0]]), (0, 1)
     for point, u in itertools.product(itertools.product(range(-2, 4), range(-2, 5)), range(3)):
         draw_counts = []
-        monkeypatch.setattr(noise, "_points", lambda *_, point=point: iter([list(point), list(sure)]))
+        monkeypatch.setattr(choices, "_points", lambda *_, point=point: iter([list(point), list(sure)]))
         monkeypatch.setattr(
-            noise, "_uniform", lambda _, count, u=u, draw_counts=draw_counts: draw_counts.append(count) or u
+            choices, "_uniform", lambda _, count, u=u, draw_counts=draw_counts: draw_counts.append(count) or u
         )
         inside = all(0 <= i < s for i, s in zip(point, weights.shape, strict=True))
         taken = inside and u < weights[point]
-        assert noise.by_distance(Fraction(1, 2), (1, 1), weights, 3, (0, 0)) == (point if taken else sure)
+        assert by_distance(Fraction(1, 2), (1, 1), weights, 3, (0, 0)) == (point if taken else sure)
         assert draw_counts == [3] * (1 if taken else 2)  # as often, wherever the point is
 
 
 def test_of_a_point_outside_the_weight_of_the_nearest_place_is_read(monkeypatch):
-    monkeypatch.setattr(noise, "_uniform", lambda *_: 0)
+    monkeypatch.setattr(choices, "_uniform", lambda *_: 0)
     for node in np.ndindex(2, 3):
         weights = np.full((2, 3), 3)
         weights[node] = 4
         sure = (0, 1) if node == (0, 0) else (0, 0)
         for point in itertools.product(range(-2, 4), range(-2, 5)):
-            monkeypatch.setattr(noise, "_points", lambda *_, point=point, sure=sure: iter([list(point), list(sure)]))
+            monkeypatch.setattr(choices, "_points", lambda *_, point=point, sure=sure: iter([list(point), list(sure)]))
             read = tuple(np.clip(point, 0, (1, 2)).tolist()) == node
             with pytest.raises(ValueError, match="a weight is not from 0") if read else contextlib.nullcontext():
-                noise.by_distance(Fraction(1, 2), (1, 1), weights, 3, (0, 0))
+                by_distance(Fraction(1, 2), (1, 1), weights, 3, (0, 0))
 
 
 def test_weights_of_no_more_than_one_will_do():
-    outputs = {noise.by_distance(Fraction(1, 2), (1,), np.array([1, 0, 1]), 1, (1,)) for _ in range(100)}
+    outputs = {by_distance(Fraction(1, 2), (1,), np.array([1, 0, 1]), 1, (1,)) for _ in range(100)}
     assert outputs == {(0,), (2,)}  # one of them alone once in 10^29
 
 
@@ -872,10 +874,7 @@ def test_draws_are_fresh_whatever_the_seeds_of_other_generators():
         random.seed(1)
         np.random.seed(1)
         samples.append(
-            [
-                noise.by_distance(mechanism.alpha, (1,), mechanism.weights, mechanism.max_weight, (50,))
-                for _ in range(40)
-            ]
+            [by_distance(mechanism.alpha, (1,), mechanism.weights, mechanism.max_weight, (50,)) for _ in range(40)]
         )
     assert samples[0] != samples[1]  # equal once in 10^50
 
@@ -907,13 +906,13 @@ def test_draws_are_fresh_whatever_the_seeds_of_other_generators():
 def test_what_cannot_be_drawn_from_is_refused_without_being_named(changed, error, why):
     arguments = {"alpha": Fraction(1, 2), "steps": (1,), "weights": np.array([1, 2, 3]), "top": 3, "point": (1,)}
     with pytest.raises(error, match=why) as caught:
-        noise.by_distance(**(arguments | changed))
+        by_distance(*(arguments | changed).values())
     assert "no noise was drawn" in str(caught.value)
     assert "725" not in str(caught.value)
 
 
 def test_numbers_of_numpy_will_do():
-    output = noise.by_distance(Fraction(1, 2), (np.int64(1),), np.array([0, 3, 0]), np.int64(3), (np.int64(0),))
+    output = by_distance(Fraction(1, 2), (np.int64(1),), np.array([0, 3, 0]), np.int64(3), (np.int64(0),))
     assert output == (1,)
 
 
@@ -927,8 +926,8 @@ def test_a_point_outside_the_box_is_clamped_to_its_nearest_end(monkeypatch, poin
         requests.append((0 <= next(random_words) < 2**64, *law))
         return iter([list(point)])
 
-    monkeypatch.setattr(noise, "_points", points)
-    assert noise.clamped(Fraction(1, 2), (1, 2), (5, 4), (3, 1)) == end
+    monkeypatch.setattr(choices, "_points", points)
+    assert noise.choose(choices.clamped, Fraction(1, 2), (1, 2), (5, 4), (3, 1)) == end
     assert requests == [(True, Fraction(1, 2), [1, 2], [3, 1])]
 
 
@@ -938,7 +937,7 @@ def test_without_randomness_nothing_is_drawn(monkeypatch):
 
     monkeypatch.setattr(noise.os, "urandom", fail)
     with refused("fitnoise.noise-sampler-failed"):
-        noise.by_distance(Fraction(1, 2), (1,), np.array([1, 2, 3]), 3, (1,))
+        by_distance(Fraction(1, 2), (1,), np.array([1, 2, 3]), 3, (1,))
 
 
 # --- Margins ----------------------------------------------------------------------------------------------
@@ -1051,7 +1050,7 @@ def test_a_million_results(graph, epsilon, rate):
     assert mechanism.tries < 5
     margin = accuracy(mechanism).margin(0.95)
     outputs = [
-        noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.max_weight, middle)
+        by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.max_weight, middle)
         for _ in range(2000)
     ]
     covered = sum(max(abs(a - b) for a, b in zip(o, middle, strict=True)) <= margin for o in outputs)

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.kernel import noise
+from fitnoise.kernel import choices, noise
 from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.weights import IntegerWeights, row_sums
 from fitnoise.kernel.exact_powers import exp_below, exp_bounds, log_above
@@ -846,7 +846,7 @@ def test_nothing_of_a_mechanism_can_be_changed():
 def test_draws_have_the_law_of_the_row(make):
     mechanism = make(sum_query(3, 2), 0.9)
     for result in (0, 3):
-        outputs = noise.categoricals(mechanism.row(result), 40_000)
+        outputs = noise.choose(choices.categoricals, mechanism.row(result), 40_000)
         expected = mechanism.probabilities()[result] * outputs.size
         seen = np.bincount(outputs, minlength=mechanism.outputs)
         is_large = expected > 1

@@ -18,8 +18,8 @@ from designs import remade
 from fitnoise.engines import open_counter
 from fitnoise.errors import BudgetExceeded, PlanError
 from fitnoise.interfaces.cli import main
+from fitnoise.kernel import choices, noise
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel import noise
 from fitnoise.kernel.designs import clamped, questions
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts
@@ -923,7 +923,10 @@ def test_clamped_noise_on_two_axes_hits_as_often_as_it_says():
     margin = accuracy(mechanism).margin(0.9)
     for truth in ((0, 0), (35, 0), (35, 36)):
         outputs = np.array(
-            [noise.clamped(mechanism.alpha, mechanism.steps, mechanism.shape, truth) for _ in range(3_000)]
+            [
+                noise.choose(choices.clamped, mechanism.alpha, mechanism.steps, mechanism.shape, truth)
+                for _ in range(3_000)
+            ]
         )
         right = int((outputs == truth).all(axis=1).sum())
         assert stats.binomtest(right, 3_000, hits[truth]).pvalue > SIGNIFICANCE
@@ -944,7 +947,7 @@ def test_clamped_noise_on_two_axes_hits_as_often_as_it_says():
 )
 def test_clamped_noise_refuses_what_is_no_box(alpha, steps, shape, node, error):
     with pytest.raises(error, match="no noise was drawn"):
-        noise.clamped(alpha, steps, shape, node)
+        noise.choose(choices.clamped, alpha, steps, shape, node)
 
 
 def test_clamped_mechanisms_prove_their_privacy():
@@ -992,7 +995,7 @@ def test_margins_of_answers_cover_the_truth(name):
     margin = int(accuracy(mechanism).margin(0.9))
     for i in {0, mechanism.graph.n // 2, mechanism.graph.n - 1}:
         truth = np.atleast_1d(mechanism.graph.results[i])
-        outputs = noise.categoricals(mechanism.weights.row(i), 3_000)
+        outputs = noise.choose(choices.categoricals, mechanism.weights.row(i), 3_000)
         read = np.array([np.atleast_1d(mechanism.read(int(o))) for o in outputs])
         hits = int((abs(read - truth).max(axis=1) <= margin).sum())
         assert stats.binomtest(hits, 3_000, 0.9, alternative="less").pvalue > SIGNIFICANCE
@@ -1076,7 +1079,7 @@ def test_an_output_that_does_not_exist_is_refused(plan):
 @pytest.mark.usefixtures("standing_still")
 def test_neighbouring_data_differ_only_in_the_draws(plan, tmp_path, rng, monkeypatch):
     """With all draws replayed, release folders of two tables differ only in noisy answers and numbers from them."""
-    monkeypatch.setattr(noise, "categorical", Replay(7).categorical)
+    monkeypatch.setattr(noise, "choose", Replay(7).choose)
     monkeypatch.setattr(noise, "discrete_gaussians", Replay().discrete_gaussians)
     data = people(rng)
     folders = []

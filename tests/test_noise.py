@@ -21,7 +21,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -31,11 +31,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fitnoise.kernel import noise
+from fitnoise.kernel import choices, noise
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.noise import (
-    categorical,
-    categoricals,
     discrete_gaussian,
     discrete_gaussians,
     discrete_laplace,
@@ -52,6 +50,7 @@ if TYPE_CHECKING:
 
 SCALES = (0.5, 1.0, 2.0, 3.0, 4.0, 10.0, 37.0, 1e3 + 0.5, 1e6, 2.0**30, 2.0**50)
 CHECKS = 8
+categorical, categoricals = (partial(noise.choose, f) for f in (choices.categorical, choices.categoricals))
 ALWAYS = 2**41
 """A margin in units of 2^−40 that leaves every decision to integers."""
 
@@ -1353,7 +1352,7 @@ def by_hand(weights, tape, size, block):
 @pytest.mark.parametrize("magnitude", [3, 60, 64, 65, 130, 1000])
 def test_the_same_bits_give_the_same_indices_by_hand(monkeypatch, rng, block, size, magnitude):
     weights = [int(w) * 2**magnitude // 1000 for w in rng.integers(0, 1000, 40)]
-    monkeypatch.setattr(noise, "_BLOCK", block)
+    monkeypatch.setattr(choices, "_BLOCK", block)
     monkeypatch.setattr(noise.os, "urandom", Tape(7))
     numbers = categoricals(weights, size)
     assert numbers.dtype == np.int64

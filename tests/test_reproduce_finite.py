@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fitnoise.kernel import noise
+from fitnoise.kernel import choices, noise
 from fitnoise.mechanisms import finite
 from refused import refused
 
@@ -210,7 +210,7 @@ def test_the_example_of_the_page():
     choice = finite.best_mechanism(query, 1, finite.uniform(query))
     assert choice.mechanism.family == "tight constraints"
     assert "attains the bound" in choice.why
-    output = noise.categorical(choice.mechanism.row(37))
+    output = noise.choose(choices.categorical, choice.mechanism.row(37))
     assert query.results[choice.guesses[output]] in range(101)
     assert choice.mechanism.log_ratio() == 1
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, final
+from typing import Any, Protocol, Self, TypeVar, final
 
 from numpy.typing import NDArray
 
@@ -22,6 +22,8 @@ from fitnoise.kernel.designs.clusters import ClusterClaim
 from fitnoise.kernel.designs.witness import Claim
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.units import Adjacency
+
+T = TypeVar("T")
 
 Margin = tuple[str, ...]
 """The attributes by whose joint cells records are counted."""
@@ -66,19 +68,8 @@ class NoiseSource(Protocol):
     def discrete_laplaces(self, scales: Floats, sizes: Integers) -> Integers:
         """Draw discrete Laplace noise as `discrete_gaussians` draws the Gaussian."""
 
-    def categorical(self, weights: Sequence[int]) -> int:
-        """Draw one index, from 0, in proportion to integer weights."""
-
-    def by_distance(
-        self, alpha: Any, steps: Sequence[int], weights: Integers, top: int, point: Sequence[int]
-    ) -> tuple[int, ...]:
-        """Draw a place of the box of `weights`, in proportion to α^d times its weight.
-
-        d is the number of steps from `point` to the place. `top` bounds the weights from above.
-        """
-
-    def clamped(self, alpha: Any, steps: Sequence[int], shape: Sequence[int], point: Sequence[int]) -> tuple[int, ...]:
-        """Return the place `point` plus staircase noise P(x) ∝ α^d, clamped to a box of this shape."""
+    def choose(self, choice: Callable[..., T], /, *arguments: Any) -> T:
+        """Return the choice that a function makes from random words, its first argument, and these arguments."""
 
 
 @final

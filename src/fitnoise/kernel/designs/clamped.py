@@ -13,7 +13,7 @@ does not.
     P(x_k ∈ I_k for all k) = (1 − α) Σ_m α^m Π_k |I_k ∩ [−m v_k, m v_k]| / T.
 
 Here T = (1 − α) Σ_m α^m Π_k (2 m v_k + 1). All statements about errors come from such sums, cut off
-where the terms no longer count. Drawing is `fitnoise.kernel.noise.clamped`, exact.
+where the terms no longer count. Drawing is `fitnoise.kernel.choices.clamped`, exact.
 
 **Source.** Geng and Viswanath, "The optimal mechanism in differential privacy", 2014, for one axis with r = 1.
 """
@@ -29,6 +29,7 @@ from typing import final
 import numpy as np
 
 from fitnoise.errors import PlanError
+from fitnoise.kernel.choices import clamped
 from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.designs.implicit_mechanisms import RESULTS_LIMIT, checked_alpha, place_of
@@ -141,7 +142,7 @@ class ClampedMechanism:
             point: The place of the true result.
             noise: The source of noise.
         """
-        return int(np.ravel_multi_index(noise.clamped(self.alpha, self.steps, self.shape, point), self.shape))
+        return int(np.ravel_multi_index(noise.choose(clamped, self.alpha, self.steps, self.shape, point), self.shape))
 
     @property
     def outputs(self) -> int:

@@ -26,10 +26,11 @@ comes from floating point, ρ from integers: the bound holds for every F̃.
 the points that are within m steps on every axis. It is computed as differences of sums along the axes, in integers.
 Products are rounded down, and the cut parts are added to the bound. So are the terms after the last.
 
-**Drawing** is `fitnoise.kernel.noise.by_distance`, by rejection: no row is ever formed. A try succeeds with probability
-N_i / (T max Z), T = Σ_x α^d(0,x) over all integer points x. Of two results the larger probability is at most max N /
-min N times the other. If Φ Z is constant, this factor is proven to be 1 except for some 10⁻¹⁴. Then the number of tries
-reveals nothing about i beyond this (`is_constant_time`). A question takes no mechanism for which that is False.
+**Drawing** is `fitnoise.kernel.choices.by_distance`, by rejection: no row is ever formed. A try succeeds with
+probability N_i / (T max Z), T = Σ_x α^d(0,x) over all integer points x. Of two results the larger probability is at
+most max N / min N times the other. If Φ Z is constant, this factor is proven to be 1 except for some 10⁻¹⁴. Then the
+number of tries reveals nothing about i beyond this (`is_constant_time`). A question takes no mechanism for which that
+is False.
 
 **Source.** ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, definition 7. The form without a table is of this
 project.
@@ -49,6 +50,7 @@ import numpy as np
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers, discounted
+from fitnoise.kernel.choices import by_distance
 from fitnoise.kernel.designs._base import NoiseSource, unknown_result
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.exact_powers import exp_below, exp_bounds, log_above, ratio_above_epsilon, rational
@@ -233,7 +235,7 @@ class ImplicitMechanism:
         return float(padded * self.max_weight) / float(self.sums.min())
 
     def index_of(self, result: Hashable) -> tuple[int, ...]:
-        """Return the position of a label in the box, one number for every axis, as `noise.by_distance` takes it.
+        """Return the position of a label in the box, one number for every axis, as `choices.by_distance` takes it.
 
         Raises:
             WorkloadError: The query has no such result. The message does not give the label.
@@ -247,7 +249,7 @@ class ImplicitMechanism:
             point: The place of the true result.
             noise: The source of noise.
         """
-        coordinates = noise.by_distance(self.alpha, self.steps, self.weights, self.max_weight, point)
+        coordinates = noise.choose(by_distance, self.alpha, self.steps, self.weights, self.max_weight, point)
         return int(np.ravel_multi_index(coordinates, self.weights.shape))
 
     def label(self, point: tuple[int, ...]) -> object:

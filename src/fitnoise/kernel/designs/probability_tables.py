@@ -46,6 +46,7 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.choices import categorical
 from fitnoise.kernel.designs._base import NoiseSource, unknown_result
 from fitnoise.kernel.designs.weights import IntegerWeights
 from fitnoise.kernel.exact_powers import Graph, exp_below, log_above, ratio_above_epsilon, rational
@@ -72,7 +73,7 @@ class FiniteMechanism:
 
     - The mechanism is ε-differentially private for neighbours joined by an edge, exactly. This is proven in integers
       when it is made, with a rational below e^ε. No float is in the proof.
-    - Rows have one sum. So the number of random words of a draw (`fitnoise.kernel.noise.categorical`) has one law for
+    - Rows have one sum. So the number of random words of a draw (`fitnoise.kernel.choices.categorical`) has one law for
       all results.
     """
 
@@ -148,7 +149,7 @@ class FiniteMechanism:
             point: The place of the true result, one position in a tuple.
             noise: The source of noise.
         """
-        return noise.categorical(self.weights.row(point[0]))
+        return noise.choose(categorical, self.weights.row(point[0]))
 
     @property
     def outputs(self) -> int:

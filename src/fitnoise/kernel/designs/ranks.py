@@ -44,6 +44,7 @@ from functools import cached_property
 from typing import final
 
 from fitnoise.errors import PlanError
+from fitnoise.kernel.choices import categorical
 from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.designs.implicit_mechanisms import checked_alpha
@@ -218,7 +219,7 @@ class RankMechanism:
             point: For every value the position of its level in `levels`, as `index_of` returns them.
             noise: The source of noise.
         """
-        return noise.categorical(self.row(point))
+        return noise.choose(categorical, self.row(point))
 
     def read(self, output: int) -> object:
         """Return the value of an output, a label.

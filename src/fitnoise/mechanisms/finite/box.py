@@ -406,7 +406,7 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
         epsilon: The ε of the mechanism.
 
     Returns:
-        The mechanism; draw with `fitnoise.kernel.noise.by_distance`.
+        The mechanism; draw with `fitnoise.kernel.choices.by_distance`.
 
     Raises:
         PlanError: The results are not a box, or too many. Or results times steps exceed BAND_LIMIT on a single axis on
