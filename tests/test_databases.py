@@ -6,6 +6,8 @@ import itertools
 import sqlite3
 import threading
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +22,7 @@ import fitnoise as fn
 from engines import ENGINES, POSTGRESQL, Embedded, connected, in_clickhouse, mariadb_table, postgresql
 from fitnoise.engines import databases, engine_check, open_counter, sql, statements
 from fitnoise.engines.dialects import DIALECTS, SQLITE, Dialect
-from fitnoise.kernel.codings import CodingWithMissing, Interval
+from fitnoise.kernel.codings import Codes, CodingWithMissing, Interval, Steps
 from fitnoise.kernel.counting import trial
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.persons import ID_KEY
@@ -392,6 +394,19 @@ def few(*names, stride=1, start=0):
             patch.setattr(trial, part, {a: c for a, c in codings[start::stride] if a in names or not names})
         assert {*names} <= {*trial.CODINGS, *trial.MISSING_CODINGS}
         yield
+
+
+def test_known_values_have_their_types():
+    """The file holds lists, texts and numbers. Codings need tuples and fractions, and some columns need decimals."""
+    steps = {"form": "Steps", "low": "-1", "high": "4", "step": "1/2", "attribute": "class"}
+    assert trial._read(steps) == Steps(Fraction(-1), Fraction(4), Fraction(1, 2), attribute="class")
+    missing = {"form": "Codes", "codes": ["a", "b"], "missing": [["c"], []], "outside": 3}
+    assert trial._read(missing) == CodingWithMissing(Codes(("a", "b")), (("c",), ()), outside=3)
+    assert set(map(type, trial.HELD[ColumnKind.DECIMAL])) == {Decimal}
+    assert trial.HELD[ColumnKind.DECIMAL][:4] == (1, 0, Decimal("0.5"), Decimal("-0.5"))
+    assert trial.HELD[ColumnKind.DOUBLE][-1] == 1e300
+    assert trial.HELD[ColumnKind.TRUTH] == (True, False)
+    assert trial.AMOUNTS["amount by class"].classes[3].high == Fraction(2, 25)
 
 
 @pytest.mark.no_cover

@@ -10,6 +10,7 @@ no engine: a function of the engine counts the records, or returns the cells of 
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -17,6 +18,7 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol, cast, final
 
@@ -24,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
+from fitnoise.kernel import codings
 from fitnoise.kernel.codings import (
     DROPPED,
     OUTSIDE,
@@ -32,7 +35,6 @@ from fitnoise.kernel.codings import (
     Codes,
     Coding,
     CodingWithMissing,
-    Cuts,
     Interval,
     Range,
     Steps,
@@ -72,101 +74,40 @@ READABLE_COLUMN_KINDS: Final[Mapping[type[Code], tuple[frozenset[ColumnKind], st
 """For each type of codes, the kinds of columns from which they are read without guessing, and a word for the values."""
 
 
-_TEXTS: Final = (
-    "a", "", "A", "a ", " a", "á", "Á", "a\u0301", "ß", "ss", "ſ", "1", "01", "1.0", "'", "''", '"', "\\", "\\'",
-    "\\x61", "%", "%s", "_", "{c}", ":a", "?", "--", "NULL", "null", "\t", "a\t", "a\n", "a\u00a0", "\u200b", "\uff41",
-    "\U0001f600", "\u0130", "\u0131", "i", "I",
-)  # fmt: skip
-"""Texts that an engine may take for each other, or for a part of its own language."""
+def _read(x: Any) -> Any:
+    """Return a value of the file of known values: lists as tuples, and a mapping as the coding that it describes."""
+    if isinstance(x, list):
+        return tuple(map(_read, x))
+    if not isinstance(x, dict):
+        return x
+    form = x["form"]
+    stated: dict[str, Any] = {
+        k: Fraction(v) if form == "Steps" and isinstance(v, str) and k != "attribute" else _read(v)
+        for k, v in x.items()
+        if k != "form"
+    }
+    missing = {k: stated.pop(k) for k in ("missing", "absent", "outside") if k in stated}
+    coding: Coding = getattr(codings, form)(**stated)
+    return CodingWithMissing(coding, missing.pop("missing"), **missing) if missing else coding
 
-CODINGS: Final[Mapping[str, Coding]] = {
-    "texts": Codes(
-        ("a", "A", "a ", " a", "á", "a\u0301", "ß", "1", "'", '"', "\\", "%s", "NULL", "\t", "\U0001f600", "\u0131")
-    ),
-    "words": Codes(("a", "A", "á", "ss")),
-    "codes of digits": Codes(("1", "-3", "01", "0", "9007199254740993")),
-    "codes": Codes((1, -3, 0, 17, 2**53 - 1)),
-    "range": Range(-1, 3),
-    "clipped": Range(0, 5, clip=True),
-    "small, clipped": Range(-(2**53) + 1, -(2**53) + 2, clip=True),
-    "bins": Cuts((-10.5, 0.0, 0.1, 2.5, 1000.0)),
-    "far bins": Cuts((-1.7976931348623157e308, -1e300, 2.0**63, 1.8e19, 1.7976931348623157e308)),
-    "truth": Codes((True, False)),
-    "between": Interval(-0.5, 2.5),
-    "whole numbers between": Interval(0.0, 17.0),
-    "from": Interval(0.1),
-    "below": Interval(high=2.0**53 + 2),
-    "codes of few cells": Codes((5, 1, -3, 0), shared=(0, 1, 1, 0)),
+
+_DATA: Final = tomllib.loads(Path(__file__).with_name("known_values.toml").read_text("utf-8"))
+"""The known values: days, ids, values of columns, and the codings by which they are read."""
+
+CODINGS, MISSING_CODINGS, AMOUNTS = (
+    {name: cast("Coding", _read(x)) for name, x in _DATA[part].items()}
+    for part in ("codings", "missing_codings", "amounts")
+)
+"""The codings that are tried in every session, where the domain has missing-value categories, and where it has amounts.
+"""
+
+HELD: Final[dict[ColumnKind, tuple[Any, ...]]] = {
+    ColumnKind[kind]: tuple(values) for kind, values in _DATA["values"].items()
 }
-"""The codings that are tried in every session."""
-
-MISSING_CODINGS: Final[Mapping[str, Coding]] = {
-    "words, and absent ones": CodingWithMissing(Codes(("a", "A", "á", "ss")), (("'",), ("01", "-3")), absent=4),
-    "words, and others": CodingWithMissing(Codes(("a", "1", "")), ((),), outside=3),
-    "codes, and absent ones": CodingWithMissing(Codes((1, 0)), ((-3, 17),), absent=2),
-    "codes, and others": CodingWithMissing(Codes((1, -3)), ((),), outside=2),
-    "range, and absent ones": CodingWithMissing(Range(0, 5, clip=True), ((-3,), (17, -1)), absent=6),
-    "range, and others": CodingWithMissing(Range(0, 5), ((), (-1,)), absent=6, outside=7),
-    "bins, and absent ones": CodingWithMissing(Cuts((0.0, 2.5)), ((1000,),), absent=3),
-    "truth, and absent ones": CodingWithMissing(Codes((True, False)), ((),), absent=2),
-    "only yes, and others": CodingWithMissing(Codes((True,)), ((),), outside=1),
-    "words, an empty one missing": CodingWithMissing(Codes(("a", "A")), (("", "á"),), absent=DROPPED, outside=REFUSED),
-    "range, absent ones refused": CodingWithMissing(Range(0, 5), ((17,),), absent=REFUSED, outside=DROPPED),
-    "bins, absent ones dropped": CodingWithMissing(Cuts((0.0, 2.5)), ((1000,),), absent=DROPPED),
-    "truth, others dropped": CodingWithMissing(Codes((True,)), ((),), absent=1, outside=DROPPED),
-}
-"""The codings that are tried where the domain has missing-value categories."""
-
-AMOUNTS: Final[Mapping[str, Coding]] = {
-    "amount": Steps(Fraction(-3, 2), Fraction(6), Fraction(1, 2)),
-    "amount in hundredths": Steps(Fraction(0), Fraction(10), Fraction(1, 100)),
-    "large amount": Steps(Fraction(-(2**40)), Fraction(2**40), Fraction(2**30)),
-    "amount, and others": CodingWithMissing(
-        Steps(Fraction(0), Fraction(5), Fraction(5, 2), (-11.0, 99.0)), ((-3,), ()), absent=3, outside=4
-    ),
-    "class": Range(0, 3),
-    "amount by class": Steps(
-        Fraction(-2),
-        Fraction(8),
-        Fraction(1),
-        attribute="class",
-        classes=tuple(Steps(-2 * s, 8 * s, s) for s in map(Fraction, ("0.5", "100", "0.5", "0.01"))),
-    ),
-}
-"""The codings that are tried where the domain has amounts."""
-
-HELD: Final[Mapping[ColumnKind, tuple[Any, ...]]] = {
-    ColumnKind.INTEGER: (
-        1, 0, -1, -2, -3, 2, 3, 4, 5, 6, 17, 99, -10, -11, 1000, 2**31, -(2**31), 2**53 - 3, 2**53 - 2, 2**53 - 1,
-        2**53, 2**53 + 1, 2**53 + 2, -(2**53) + 2, -(2**53) + 1, -(2**53), -(2**53) - 1, 2**62, 2**63 - 1,
-        # Below 2⁶³ every 1,024th integer is a double: 2⁶³ − 512 rounds up to 2⁶³, and 2⁶³ − 513 down.
-        2**63 - 512, 2**63 - 513, -(2**63) + 1,
-    ),
-    ColumnKind.DOUBLE: (
-        1.0, 0.0, -0.0, 0.5, -0.5, 1.5, 2.0, 2.5, 2.4999999999999996, 3.0, 3.5, 4.0, -1.0, -1.5, -3.0, 5.0, 5.5, 17.0,
-        -10.5, -10.6, 0.1, 0.09999999999999999, 1000.0, 999.9999999999999, 2.0**53, 2.0**53 - 1, 2.0**53 - 2,
-        -(2.0**53) + 1, -(2.0**53), 2.0**63, 1.8e19, 1e100, -1e100, -1e300, 1e300,
-    ),
-    ColumnKind.DECIMAL: tuple(
-        Decimal(n).scaleb(-7)
-        for n in (10**7, 0, 5 * 10**6, -5 * 10**6, 15 * 10**6, 25 * 10**6, 24999999, 3 * 10**7, 30001000, -(10**7),
-                  -15 * 10**6, -3 * 10**7, 5 * 10**7, 55 * 10**6, 17 * 10**7, -105 * 10**6, -106 * 10**6, 10**6, 999999,
-                  10**10)
-    ),
-    ColumnKind.TEXT: _TEXTS,
-    ColumnKind.FIXED: tuple(x for x in _TEXTS if not x.endswith(" ")),
-    ColumnKind.TRUTH: (True, False),
-}  # fmt: skip
 """Values of every kind of column, the first of which is plain: it is inside wherever that is possible."""
 
-
-_DAYS: Final = (
-    "2000-02-28", "2000-02-29", "2000-03-01", "1900-02-28", "1900-03-01", "2023-12-31", "2024-01-01", "2024-01-02",
-    "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-06", "2024-01-07", "2024-02-29", "2024-04-30", "2024-05-01",
-    "2024-06-30", "2024-07-01", "2024-08-31", "2024-09-30", "2024-10-01", "2024-11-30", "2024-12-31", "1970-01-01",
-    "1969-12-31", "1583-01-01", "2100-02-28", "2100-03-01", "9999-12-31",
-)  # fmt: skip
-"""Days of every month and of the week, at the ends of years and of Februaries."""
+HELD[ColumnKind.DECIMAL] = tuple(Decimal(n).scaleb(-7) for n in HELD[ColumnKind.DECIMAL])
+HELD[ColumnKind.FIXED] = tuple(x for x in HELD[ColumnKind.TEXT] if not x.endswith(" "))
 
 LAST_NUMBER: Final = 9999
 """The largest number that is read off a date, except for the day itself."""
@@ -193,22 +134,10 @@ In this order: two rounded one by one, two missing-value codes, two far outside 
 range. In the last, one value is a missing-value code.
 """
 
-_IDS: Final[Mapping[ColumnKind, tuple[Any, ...]]] = {
-    ColumnKind.TEXT: (
-        "p7",
-        "P7",
-        "p7 ",
-        "",
-        " ",
-        "7",
-        "07",
-        *_TEXTS,
-        *("long " * 204 + x for x in ("", "x", "X", "x ", "long ")),
-    ),
-    ColumnKind.FIXED: ("p7", "P7", "7", "07", "", *HELD[ColumnKind.FIXED]),
-    ColumnKind.INTEGER: (7, 70, *HELD[ColumnKind.INTEGER]),
-}
+_IDS: Final = {ColumnKind[kind]: (*ids, *HELD[ColumnKind[kind]]) for kind, ids in _DATA["ids"].items()}
 """The ids, by the kind of the column that holds them."""
+
+_IDS[ColumnKind.TEXT] += tuple("long " * 204 + x for x in ("", "x", "X", "x ", "long "))
 
 
 def known_values(kind: ColumnKind) -> tuple[Any, ...]:
@@ -222,7 +151,7 @@ def known_days(read: DateField, first_day: str = "0001-01-01", last_day: str = "
     All are from `first_day` to `last_day`, both included. The day at which `read` states an age is among them.
     """
     birthdays = () if read.on is None else (read.on.isoformat(),)
-    return [day for day in dict.fromkeys((*_DAYS, *birthdays)) if first_day <= day <= last_day]
+    return [day for day in dict.fromkeys((*_DATA["days"], *birthdays)) if first_day <= day <= last_day]
 
 
 def refuse_unless_coded(
@@ -240,8 +169,8 @@ def refuse_unless_coded(
     # A day itself is a number such as 20231231, far outside the range of all other parts.
     low = FIRST_DAY if read is not None and read.part is DatePart.DAY else 0
     all_codings = (*CODINGS.values(), *MISSING_CODINGS.values(), *AMOUNTS.values())
-    codings = all_codings if read is None else (Range(low, low + LAST_NUMBER), Interval(low + 1.0, low + 2024.0))
-    for coding in codings:
+    tried = all_codings if read is None else (Range(low, low + LAST_NUMBER), Interval(low + 1.0, low + 2024.0))
+    for coding in tried:
         # One column is tried alone, so the class of an amount is not at hand.
         is_tried = coding.kind is kind and coding.attribute is None
         if is_tried and list(cells(coding)) != [coding.cell_of(x) for x in values]:
