@@ -143,6 +143,20 @@ def test_every_kind_of_release_has_a_page(language):
     assert not any("whisker" in v for _, v in pages[2].attributes if v)
 
 
+@pytest.mark.parametrize("of_plan", [True, False])
+def test_a_page_of_biased_tables_promises_no_margin_and_no_sign(of_plan):
+    """Detects a legend of signs where no number has one: all numbers would be taken for reliable."""
+    workload, budget = fn.Workload(DOMAIN, [fn.table("area", margin=4)]), fn.Budget(epsilon=1, delta=1e-6)
+    plan = fn.plan(workload, small_database=fn.SmallDatabase(40, index=2, temperature=0.03), budget=budget)
+    text = " ".join(check_page(report.page(plan if of_plan else answered(plan), bands=RULE)).texts)
+    language, unbiased = translator("en"), " ".join(check_page(report.page(small(), bands=RULE)).texts)
+    for name, of_biased in (("estimate", False), ("unbiased", False), ("biased", True)):
+        sentence = language.translate(f"page.reading.{name}")
+        assert (sentence in text, sentence in unbiased) == (of_biased, not of_biased)
+    assert "†" in unbiased
+    assert "†" not in text
+
+
 def test_a_page_says_the_numbers_of_the_release():
     release = small()
     page = check_page(report.page(release))

@@ -161,18 +161,23 @@ def content(
     # A plan has no numbers yet, so its report has no tables with values.
     views = [] if release is None else _views(release, _names(release, chosen), page_language, bands, totals=totals)
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
+    biased = [p.estimator is not None for p in plan.groups]
+    # Biased tables have no signs of reliability: numbers without a sign would be taken for reliable ones.
+    signs = bands if any(x.layout.bands is not None for x in views) else None
     shown_sections = (
         replace(s, tables=()) for s in plan_report(plan).sections if s.title not in SECTIONS_SHOWN_ELSEWHERE
     )
     return {
         **common_input(),
+        "bands": signs,
         "plan": plan,
         "release": release,
         "title": plan.publication.title or page_language.translate("page.label.untitled"),
         "tables": views,
         "count": count,
         "linked": len(views) == len(plan.summaries) == count,
-        "biased": all(x.layout.biased for x in views) and bool(views),
+        "biased": any(biased),
+        "unbiased": not all(biased) or not biased,
         "answers": answers_digest(release.answers) if release is not None and release.answers else "",
         "told": Report("", tuple(shown_sections)),
     }
