@@ -146,7 +146,8 @@ def _details(plan: Plan, charge: dict[str, Any]) -> Iterator[str]:
 
 def _post_processing(part: TablePart) -> str:
     return (
-        f"Tables are rebuilt from the noisy answers so that they agree: {english(*part.descriptions.describe_bias())}"
+        "Tables that are planned together are rebuilt from the noisy answers so that they agree: "
+        f"{english(*part.descriptions.describe_bias())}"
     )
 
 
