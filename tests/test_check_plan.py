@@ -600,4 +600,6 @@ def test_it_runs_by_itself(tmp_path):
     command = [sys.executable, "-E", "-m", "fitnoise_check", str(SAMPLES / "large_finite.json")]
     done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8", cwd=tmp_path)
     assert done.returncode == RIGHT, done.stderr
+    # A command without a plan has found nothing wrong.
+    assert subprocess.run(command[:-1], check=False, capture_output=True, cwd=tmp_path).returncode == UNKNOWN
     assert "question 'many ages': proven from its integers" in done.stdout

@@ -14,7 +14,8 @@ from fitnoise_check.plan import main
 def run():
     """Check the plan that the command line names."""
     if len(sys.argv) not in (2, 3):
-        sys.exit("usage: fitnoise-check plan.json [SHA-256 that a release, a ledger or a publisher names]")
+        sys.stderr.write("usage: fitnoise-check plan.json [SHA-256 that a release, a ledger or a publisher names]\n")
+        sys.exit(2)  # 1 would say that something is not as stated
     sys.exit(main(*sys.argv[1:]))
 
 
