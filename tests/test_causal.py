@@ -1,5 +1,6 @@
 """Series, from the specification to the reader: what is planned costs no more, and what was released never changes."""
 
+import itertools
 import json
 import os
 import re
@@ -452,6 +453,30 @@ def test_changes_averages_and_sums_to_date_are_those_of_the_numbers_and_their_co
         assert computed.frame()["month"].tolist() == 2 * MONTHS[3 - len(w) :]
     growth = counts.average("month", 2) / counts.average("month", 2)
     np.testing.assert_allclose(growth.value, 1)
+
+
+def test_changes_averages_and_sums_to_date_leave_out_missing_values():
+    """They equal those of the numbers without the category, which has no place in the order."""
+    month = fn.Ordered(1, 3, missing={"unknown": [], "late": []}, if_missing="unknown", if_outside="late")
+    domain = fn.Domain(region=fn.Categorical(["a", "b"]), month=month)
+    plan = fn.plan(fn.Workload(domain, [fn.table("region", "month", margin=5)]))
+    answers = itertools.count()
+    release = fn.Release(plan, [np.array([next(answers) for _ in range(n)]) for n in plan.table_part.strategy.lengths])
+    counts = release.count(by=["region", "month"])
+    assert counts.labels["month"] == (1, 2, 3, "unknown", "late")
+    without = release.count(month=(1, 3), by=["region", "month"])
+    for numbers in (counts, counts - 0.5 * counts):
+        scale = 1 if numbers is counts else 0.5
+        for computed, expected in (
+            (numbers.change("month"), without.change("month")),
+            (numbers.average("month", 3), without.average("month", 3)),
+            (numbers.to_date("month", 2), without.to_date("month", 2)),
+        ):
+            np.testing.assert_allclose(computed.value, scale * expected.value)
+            np.testing.assert_allclose(computed.std_error, scale * expected.std_error)
+            assert computed.labels == expected.labels
+    with refused("release.wrong-step"):
+        release.count(month="late", by="month").to_date("month")
 
 
 @pytest.mark.parametrize(

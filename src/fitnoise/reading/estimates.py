@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, final
 
@@ -137,10 +137,12 @@ class RowLabels:
 
     labels: The labels of each name, in order.
     homes: The attribute or hierarchy of each name.
+    missing: The names of the missing-value categories of each name; none for a name without an entry.
     """
 
     labels: Mapping[str, tuple[Any, ...]]
     homes: Mapping[str, str]
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -184,7 +186,7 @@ class RowLabels:
             picked.append((name, [_label_index(name, labels, x) for x in (choice if several else [choice])], several))
         where = np.arange(math.prod(self.shape)).reshape(self.shape)[np.ix_(*(rows for _, rows, _ in picked))].ravel()
         remaining = {name: tuple(self.labels[name][i] for i in rows) for name, rows, several in picked if several}
-        return RowLabels(remaining, {name: self.homes[name] for name in remaining}), where, picked
+        return RowLabels(remaining, {name: self.homes[name] for name in remaining}, self.missing), where, picked
 
     def align(self, other: RowLabels) -> tuple[RowLabels, Indices, Indices]:
         """Return the rows broken down by the names of both, and for each of them the row of this and of the other.
@@ -213,7 +215,7 @@ class RowLabels:
                 "Break both down by one level.",
                 UNCOMPUTED,
             )
-        both = RowLabels(labels, homes)
+        both = RowLabels(labels, homes, {**other.missing, **self.missing})
         if math.prod(both.shape) > max(MAX_NUMBERS, math.prod(self.shape), math.prod(other.shape)):
             raise ReleaseError(
                 "too-many-combinations",
@@ -424,7 +426,8 @@ class Estimates(LabelledNumbers):
             lag: The distance to the earlier number, in labels, at least 1.
 
         Returns:
-            Numbers for all labels except the first `lag` labels, which have no earlier number.
+            Numbers for all labels except the first `lag` labels, which have no earlier number, and except
+            missing-value categories.
 
         Raises:
             ReleaseError: The numbers are not broken down by this name. Or `lag` is below 1, or the name has at most
@@ -433,9 +436,10 @@ class Estimates(LabelledNumbers):
         Example:
             `release.count(by=["month", "region"]).change("month", 12).frame()`
         """
-        n, k = self._steps(axis, lag, less=1)
+        numbers = self._without_missing(axis)
+        n, k = numbers._steps(axis, lag, less=1)
         # row i is label i + k less label i, which may be negative
-        return self._combine_along(axis, sp.eye_array(n - k, n, k=k) - sp.eye_array(n - k, n), k, counts=False)
+        return numbers._combine_along(axis, sp.eye_array(n - k, n, k=k) - sp.eye_array(n - k, n), k, counts=False)
 
     @checked(ReleaseError, "Nothing was computed.", "axis")
     def average(self, axis: str, width: int) -> Estimates:
@@ -446,19 +450,22 @@ class Estimates(LabelledNumbers):
             width: The number of values in a mean, at least 1.
 
         Returns:
-            Numbers for all labels except the first `width` − 1 labels.
+            Numbers for all labels except the first `width` − 1 labels and missing-value categories.
 
         Raises:
             ReleaseError: The numbers are not broken down by this name. Or `width` is below 1, or the name has fewer
                 than `width` labels.
         """
-        n, k = self._steps(axis, width, less=0)
+        numbers = self._without_missing(axis)
+        n, k = numbers._steps(axis, width, less=0)
         window = sum((sp.eye_array(n - k + 1, n, k=i) for i in range(1, k)), start=sp.eye_array(n - k + 1, n))
-        return self._combine_along(axis, window / k, k - 1, counts=self._counts)
+        return numbers._combine_along(axis, window / k, k - 1, counts=self._counts)
 
     @checked(ReleaseError, "Nothing was computed.", "axis")
     def to_date(self, axis: str, season: int | None = None) -> Estimates:
         """Return the sum of each number and all numbers before it, from the start of its season if there are seasons.
+
+        Missing-value categories of the name have no sum, and are in none.
 
         Args:
             axis: The name along which numbers follow one another, in the order of its labels.
@@ -469,9 +476,10 @@ class Estimates(LabelledNumbers):
             ReleaseError: The numbers are not broken down by this name, or `season` is below 1. Or n·k exceeds 1,000,000
                 for n labels with seasons of k (longer seasons, and none, count as k = n).
         """
-        n, _ = self._steps(axis, 1, less=0)
+        numbers = self._without_missing(axis)
+        n, _ = numbers._steps(axis, 1, less=0)
         # a season that is no whole number goes to `_steps` as it is, which refuses it
-        _, k = self._steps(axis, n if season is None else min(season, n) if type(season) is int else season, less=0)
+        _, k = numbers._steps(axis, n if season is None else min(season, n) if type(season) is int else season, less=0)
         if n * k > MAX_NUMBERS:
             raise ReleaseError(
                 "too-many-sums",
@@ -482,7 +490,18 @@ class Estimates(LabelledNumbers):
             )
         # a triangle of ones for each season; the last season may be shorter
         running_sums: Any = sp.block_diag([np.tril(np.ones((min(k, n - i),) * 2)) for i in range(0, n, k)])
-        return self._combine_along(axis, running_sums, 0, counts=self._counts)
+        return numbers._combine_along(axis, running_sums, 0, counts=self._counts)
+
+    def _without_missing(self, axis: str) -> Estimates:
+        """Return the numbers without missing-value categories of a name: they have no place in its order."""
+        labels, missing = self._rows.labels, self._rows.missing.get(axis, ())
+        positions = [i for i, x in enumerate(labels.get(axis, ())) if x not in missing]
+        if len(positions) == len(labels.get(axis, ())):
+            return self
+        indices = np.arange(len(self)).reshape(self._rows.shape)
+        where = indices.take(np.array(positions, dtype=np.intp), list(labels).index(axis)).ravel()
+        rows = replace(self._rows, labels={**labels, axis: tuple(labels[axis][i] for i in positions)})
+        return Estimates(self._forms.take(where), rows, self.confidence, counts=self._counts)
 
     def _steps(self, axis: str, steps: object, *, less: int) -> tuple[int, int]:
         """Return the number of labels of a name, and the number of steps.
@@ -525,7 +544,7 @@ class Estimates(LabelledNumbers):
         ]
         combination = sp.csr_array(sp.kron(sp.kron(sides[0], matrix), sides[1]))
         labels = {x: values[start:] if x == axis else values for x, values in self._rows.labels.items()}
-        rows = RowLabels(labels, self._rows.homes)
+        rows = RowLabels(labels, self._rows.homes, self._rows.missing)
         # without the question, which states the records of single numbers and not of their combinations
         return Estimates(self._forms.combined(combination), rows, self.confidence, counts=counts)
 

@@ -338,7 +338,9 @@ class QuestionMixin(abc.ABC):
         # the variances follow from the plan: a choice by the answers would bias the chosen one
         best = min(answers, key=lambda x: float(x[1].covariances(x[1]).max())) if len(answers) > 1 else answers[0]
         answered, forms = best
-        rows = RowLabels(answered.labels, {name: answered.attribute_of(name) for name in answered.breakdown})
+        homes = {name: answered.attribute_of(name) for name in answered.breakdown}
+        missing = {name: self._domain[home].missing_cells for name, home in homes.items()}
+        rows = RowLabels(answered.labels, homes, missing)
         return Estimates(forms, rows, self._confidence, answered, counts=counts)
 
 
