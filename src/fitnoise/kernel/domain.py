@@ -480,8 +480,9 @@ class Categorical(Attribute):
         date_part: The part of a date that gives the codes, where the column holds dates. It is "year", "quarter",
             "month", "weekday", "hour", or {"age_on": "2024-12-31"} (:mod:`fitnoise.kernel.dates`).
         lookup: The code for each value of the data, such as the region of a postcode: {value: code}, pairs, or a CSV
-            file. The file has the columns `value` and `code`. A value that it does not name is not declared. The lookup
-            is public, and part of the plan. fitnoise sorts it by value. With `None` the data hold the codes themselves.
+            file. The file has the columns `value` and `code`. Its values are text, unless every one of them is written
+            as a whole number, as in `from_file`. A value that the lookup does not name is not declared. The lookup is
+            public, and part of the plan. fitnoise sorts it by value. With `None` the data hold the codes themselves.
 
     Raises:
         DomainError: There are no codes, codes of mixed kinds, or codes or labels that repeat.

@@ -33,8 +33,8 @@ class CategoricalSpec(AttributeSection):
     )
     codes_file: str | None = Field(
         None,
-        description="A CSV file with the codes; its path is relative to the specification. If absent, codes lists the "
-        "codes.",
+        description="A CSV file with the codes; its path is relative to the specification. Codes are numbers if the "
+        "file writes all as 12 and not as 012, otherwise texts. If absent, codes lists the codes.",
     )
     column: str | None = Field(
         None, description="The column of the data. If absent, it is the column with the name of the attribute."
@@ -46,7 +46,8 @@ class CategoricalSpec(AttributeSection):
     )
     lookup_file: str | None = Field(
         None,
-        description="A CSV file with the columns `value` and `code` in place of lookup. If absent, no file is read.",
+        description="A CSV file with the columns `value` and `code` in place of lookup. Values are numbers if the file "
+        "writes all as 12 and not as 012, otherwise texts. If absent, no file is read.",
     )
 
     @model_validator(mode="after")
