@@ -364,7 +364,7 @@ _add(
     [
         _PLAN,
         _DATA,
-        _ledger("Ledger that is charged before noise is drawn."),
+        _ledger("Ledger that is charged before noise is drawn. A missing one is made, without a cap."),
         _output("New directory for the release.", required=True),
         _DATA_TABLE,
         _file("--key", "Private key for sealed counts."),
@@ -599,7 +599,8 @@ _add(
     "write export",
     """Write tables of RELEASE as a workbook (.xlsx), as LaTeX (.tex), or as a data package (a folder).
 
-    A data package has CSV files and a datapackage.json that defines their columns; it takes no language and no totals.
+    A data package has CSV files and a datapackage.json that defines their columns. It is in English and has no totals,
+    also with --language and --totals.
     With --integers or --combination, the tables of that folder are written instead.
     """,
     [

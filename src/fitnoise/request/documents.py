@@ -157,8 +157,8 @@ class _NamedColumns(SpecSection):
     pattern_attributes: list[str] | None = Field(
         None,
         min_length=1,
-        description="The attributes of the pattern. If absent, these are all attributes that the table does not name "
-        "elsewhere.",
+        description="The attributes of the pattern. If absent, these are all attributes except amounts and those that "
+        "the table names elsewhere.",
     )
     attributes: list[str] = Field(
         default_factory=list,
@@ -197,23 +197,23 @@ class TableSpec(_ShownColumns):
     )
     margin: _Number | None = Field(
         None,
-        description="Half the width of the confidence interval of each number, in people or in units of the sum or "
-        "mean. If absent, the table has another target.",
+        description="Half the width of the confidence interval of each number, in the unit of the number: records, or "
+        "the unit of the sum or mean. If absent, the table has another target.",
     )
     std_error: _Number | None = Field(
         None,
-        description="The standard error of each number, in people or in units of the sum or mean. If absent, the table "
-        "has another target.",
+        description="The standard error of each number, in the unit of the number. If absent, the table has another "
+        "target.",
     )
     variance: _Number | None = Field(
         None,
-        description="The variance of each number, in people² or in squared units of the sum or mean. If absent, the "
-        "table has another target.",
+        description="The variance of each number, in the squared unit of the number. If absent, the table has another "
+        "target.",
     )
     max_deviation: _Number | None = Field(
         None,
-        description="A bound on the errors of all numbers of the table at once, at the confidence level, in people or "
-        "in units of the sum or mean. If absent, the table has another target.",
+        description="A bound on the errors of all numbers of the table at once, at the confidence level, in the unit "
+        "of the numbers. If absent, the table has another target.",
     )
     relative_std_error: _Number | None = Field(
         None,
@@ -451,10 +451,15 @@ class DataSpec(SpecSection):
     outside_domain: OutsideDomain = Field(
         OutsideDomain.REFUSE,
         strict=False,
-        description="The treatment of records with a value outside the domain: refuse the data, or drop such records "
-        "from every table.",
+        description="The treatment of records without an id, or with a missing or undeclared value whose attribute "
+        'states no treatment: "refuse" the data, or "drop" such records from every table. Only to drop, fitnoise also '
+        "reads attributes that no table uses.",
     )
-    max_records: int = Field(MAX_RECORDS, description="A public bound on the number of records.")
+    max_records: int = Field(
+        MAX_RECORDS,
+        description="A public bound on the number of records, which you promise. Only sums, shares and arrays of "
+        "counts refuse more records; other numbers may then be wrong.",
+    )
     max_dropped: float | None = Field(
         None,
         description="The largest share of records, from 0 to 1, that may be dropped because they are outside the "
@@ -629,8 +634,8 @@ class PrivacySpec(SpecSection):
     definition: Privacy = Field(
         Privacy.ZCDP,
         strict=False,
-        description='The definition of privacy: "zcdp" (Gaussian noise), "pure" (Laplace noise, ε without δ) or "auto" '
-        "(the more accurate of the two).",
+        description='The definition of privacy: "zcdp" (Gaussian noise), "pure" (Laplace noise, ε without δ) or '
+        '"auto": the noise with the smaller ε at the targets, or with the smaller errors at a budget.',
     )
     unit: str = Field("record", description="The name of one protected unit, in the singular.")
     id: str | None = Field(
@@ -663,7 +668,7 @@ class PrivacySpec(SpecSection):
         CountBasis.RECORDS,
         strict=False,
         description='The weight of a record: "records" (each counts one) or "shares" (each record of a unit counts an '
-        "equal part of one). With shares tables count units.",
+        "equal part of one). With shares tables count units. Shares need an id, and take no max_records.",
     )
     sum_within_unit: list[str] = Field(
         [],
@@ -684,16 +689,16 @@ class PrivacySpec(SpecSection):
     delta: float = Field(1e-6, description="The δ at which ε is reported.")
     cap: CostSpec | None = Field(
         None,
-        description="The largest cost of the plan; fitnoise refuses a plan that costs more. The ledger holds the cap "
-        "for all releases of an account. If absent, no cost is refused.",
+        description="The largest cost of this plan; fitnoise refuses a plan that costs more. It sets no cap in the "
+        "ledger: `fitnoise ledger cap` limits all releases of an account. If absent, no cost is refused.",
     )
     cell_budgets: CellBudgetsSpec | None = Field(
         None, description="Relative budgets of records, by cell. If absent, all cells have the same budget."
     )
     composed_with: list[str] = Field(
         [],
-        description="The hashes of plans measured on the same records; the ledger composes this plan with them cell "
-        "by cell. If absent, the ledger adds the costs.",
+        description="The hashes of plans measured on exactly the same records, which fitnoise cannot check. The ledger "
+        "composes this plan with them cell by cell. If absent, the ledger adds the costs.",
     )
     must_be_free: bool = Field(
         False, description="True to refuse the release if it would raise the spent cost; needs the hash of a plan."
@@ -797,8 +802,8 @@ class FiniteSpec(SpecSection):
         "absent, all records count.",
     )
     people: int = Field(
-        description="The largest number of records, public; the exact number where all neighbours have equally "
-        'many records; for "left_out" the largest answer.'
+        description="The largest number of counted records, public: more are refused. The exact number where all "
+        'neighbours have equally many records; for "left_out" the largest answer.'
     )
     epsilon: float | str = Field(
         description='The pure ε that the answer costs one unit; a text such as "1/2" is exact.'
@@ -877,7 +882,9 @@ class FurtherTablesSpec(SpecSection):
     """Further tables of the same records, measured in the same release with a mechanism and targets of their own."""
 
     tables: list[TableSpec] = Field(min_length=1, description="The tables.")
-    privacy: Literal["zcdp", "pure"] = Field("zcdp", description="The definition of privacy of these tables.")
+    privacy: Literal["zcdp", "pure"] = Field(
+        "zcdp", description="The definition of privacy of these tables; privacy.definition does not change it."
+    )
     confidence: float | None = Field(
         None, description="The confidence level of margins without their own. If absent, accuracy.confidence applies."
     )
