@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fitnoise.kernel.arrays import discounted, equal_rows
+from fitnoise.kernel.arrays import equal_rows
+from fitnoise.kernel.designs.implicit_mechanisms import discounted
 from tolerances import EXACT
 
 

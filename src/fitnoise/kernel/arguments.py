@@ -24,17 +24,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Integral, Rational, Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from fitnoise.errors import FitnoiseError
+from fitnoise.kernel.checks import describe_value as describe_value
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-MAX_TEXT_SHOWN = 40
-"""The largest number of characters of a text that an error shows."""
 
 _VAR_POSITIONAL, _VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
@@ -205,20 +203,6 @@ def _number(value: Any, hint: type) -> bool:
         return isinstance(value, (Real, Decimal)) and float(value) is not None
     except OverflowError:
         return False
-
-
-def describe_value(value: Any) -> str:
-    """Return a text or a number as it is, up to `MAX_TEXT_SHOWN` characters; for anything else, the type."""
-    kind = type(value)
-    if value is None:
-        return "None"
-    if not (isinstance(value, (str, bool, Rational)) or kind is float):
-        return f"an object of type {kind.__name__}"
-    try:
-        text = repr(value)
-    except ValueError:  # more digits than Python writes
-        return "a number of too many digits"
-    return text if len(text) <= MAX_TEXT_SHOWN else text[:MAX_TEXT_SHOWN] + "…"
 
 
 _TYPE_TEXTS: dict[Any, str] = {

@@ -25,9 +25,6 @@ Indices = NDArray[np.intp]
 Exact = NDArray[Any]
 """An array of whole numbers: int64 if a public bound shows that this suffices, else Python integers (dtype object)."""
 
-_NOTHING = 2.0**-200
-"""The weight from which on `discounted` leaves terms out, relative to the largest value."""
-
 
 def physical_memory() -> int:
     """Return the bytes of this machine's memory; 16 GiB if they are unknown."""
@@ -51,23 +48,6 @@ def equal_rows(rows: NDArray[Any]) -> list[tuple[tuple[int, ...], Indices]]:
     order = np.argsort(which.ravel(), kind="stable")
     places = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
     return [(tuple(row), here) for row, here in zip(distinct.tolist(), places, strict=True)]
-
-
-def discounted(values: Floats, factor: float, step: int) -> Floats:
-    """Return the solution e of e_i = values_i + factor · e_{i+step} along the first axis; 0 ≤ factor < 1.
-
-    e has the shape of `values`, and e_i is 0 after the end of the axis. `step` is 1 or more. The loop stops at weights
-    of 2⁻²⁰⁰, far below the rounding of the largest term.
-    """
-    # With S the shift by a step, Σ_j factor^j S^j = Π_k (1 + factor^(2^k) S^(2^k)): each pass doubles the reach.
-    sums, reach = values.astype(np.float64), 1
-    scratch = np.empty_like(sums)
-    while reach * step < len(sums) and (weight := factor**reach) > _NOTHING:
-        here, there = slice(None, -reach * step), slice(reach * step, None)
-        # `here` and `there` overlap. The complete product is in `scratch` before the sum changes any term.
-        sums[here] += np.multiply(sums[there], weight, out=scratch[there])
-        reach *= 2
-    return sums
 
 
 def answers_digest(answers: Iterable[Exact]) -> str:

@@ -8,11 +8,15 @@ import re
 import sys
 import unicodedata
 from inspect import get_annotations
-from typing import TypeGuard
+from numbers import Rational
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from fitnoise.errors import WorkloadError
+
+MAX_TEXT_SHOWN = 40
+"""The largest number of characters of a text that an error shows."""
 
 
 def is_integer(x: object) -> TypeGuard[int | np.integer]:
@@ -105,6 +109,20 @@ def checked_positive(name: str, value: object) -> float:
             place=name,
         )
     return float(value)
+
+
+def describe_value(value: Any) -> str:
+    """Return a text or a number as it is, up to `MAX_TEXT_SHOWN` characters; for anything else, the type."""
+    kind = type(value)
+    if value is None:
+        return "None"
+    if not (isinstance(value, (str, bool, Rational)) or kind is float):
+        return f"an object of type {kind.__name__}"
+    try:
+        text = repr(value)
+    except ValueError:  # more digits than Python writes
+        return "a number of too many digits"
+    return text if len(text) <= MAX_TEXT_SHOWN else text[:MAX_TEXT_SHOWN] + "…"
 
 
 def is_digest(text: object) -> bool:

@@ -113,8 +113,6 @@ sharp.
 _MAX_DRAWS = 2**60
 """A number of draws above the size of any array."""
 
-_INT64 = np.iinfo(np.int64)
-
 _LN2 = 0.6931471805599453
 """The float nearest to ln 2."""
 

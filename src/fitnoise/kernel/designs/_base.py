@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self, TypeVar, final
 
 from numpy.typing import NDArray
 
-from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, Integers
 from fitnoise.kernel.designs.clusters import ClusterClaim
 from fitnoise.kernel.designs.witness import Claim
@@ -191,21 +191,6 @@ def measured_twice(what: str) -> PlanError:
         "",
         f"Measure each {what} once.",
         "No strategy was made.",
-    )
-
-
-def unknown_result(outcome: str) -> WorkloadError:
-    """Return the error for a label that is no result; it does not show the label.
-
-    Args:
-        outcome: Sentence about what did not happen.
-    """
-    return WorkloadError(
-        "unknown-result",
-        "The label is not a result of the query.",
-        "",
-        "Choose one of the results of the query graph.",
-        outcome,
     )
 
 

@@ -38,7 +38,6 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import checked_integer
-from fitnoise.kernel.designs._base import unknown_result
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -488,3 +487,18 @@ def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
     """Return the array, which nothing can write to any longer."""
     array.setflags(write=False)
     return array
+
+
+def unknown_result(outcome: str) -> WorkloadError:
+    """Return the error for a label that is no result; it does not show the label.
+
+    Args:
+        outcome: Sentence about what did not happen.
+    """
+    return WorkloadError(
+        "unknown-result",
+        "The label is not a result of the query.",
+        "",
+        "Choose one of the results of the query graph.",
+        outcome,
+    )

@@ -49,10 +49,10 @@ from typing import final
 import numpy as np
 
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.kernel.arrays import Floats, Integers, discounted
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.choices import by_distance
-from fitnoise.kernel.designs._base import NoiseSource, unknown_result
-from fitnoise.kernel.designs.graphs import Box, QueryGraph
+from fitnoise.kernel.designs._base import NoiseSource
+from fitnoise.kernel.designs.graphs import Box, QueryGraph, unknown_result
 from fitnoise.kernel.exact_powers import exp_below, exp_bounds, log_above, ratio_above_epsilon, rational
 
 RESULTS_LIMIT = 2**22
@@ -91,6 +91,9 @@ _LAYER_CUTOFF_BITS = 62
 
 _DEEPEST = 100.0
 """A bound on the logarithm of 2^62 times the number of results."""
+
+_NOTHING = 2.0**-200
+"""The weight from which on `discounted` leaves terms out, relative to the largest value."""
 
 
 @final
@@ -557,3 +560,20 @@ def _differences(steps: tuple[int, ...]) -> list[int]:
         differences.append(row[0])
         row = [after - before for before, after in itertools.pairwise(row)]
     return differences
+
+
+def discounted(values: Floats, factor: float, step: int) -> Floats:
+    """Return the solution e of e_i = values_i + factor · e_{i+step} along the first axis; 0 ≤ factor < 1.
+
+    e has the shape of `values`, and e_i is 0 after the end of the axis. `step` is 1 or more. The loop stops at weights
+    of 2⁻²⁰⁰, far below the rounding of the largest term.
+    """
+    # With S the shift by a step, Σ_j factor^j S^j = Π_k (1 + factor^(2^k) S^(2^k)): each pass doubles the reach.
+    sums, reach = values.astype(np.float64), 1
+    scratch = np.empty_like(sums)
+    while reach * step < len(sums) and (weight := factor**reach) > _NOTHING:
+        here, there = slice(None, -reach * step), slice(reach * step, None)
+        # `here` and `there` overlap. The complete product is in `scratch` before the sum changes any term.
+        sums[here] += np.multiply(sums[there], weight, out=scratch[there])
+        reach *= 2
+    return sums

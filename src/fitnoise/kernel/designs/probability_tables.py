@@ -47,7 +47,8 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.choices import categorical
-from fitnoise.kernel.designs._base import NoiseSource, unknown_result
+from fitnoise.kernel.designs._base import NoiseSource
+from fitnoise.kernel.designs.graphs import unknown_result
 from fitnoise.kernel.designs.weights import IntegerWeights
 from fitnoise.kernel.exact_powers import Graph, exp_below, log_above, ratio_above_epsilon, rational
 

@@ -5,6 +5,7 @@ This module knows no SQL and no file. A charge fits if all its quotes fit, so th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import reprlib
@@ -16,8 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, final
 
 from fitnoise.errors import LedgerError
-from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.checks import are_confusable, is_digest
+from fitnoise.kernel.checks import are_confusable, describe_value, is_digest
 from fitnoise.kernel.ledger.entries import (
     GENESIS,
     RESERVED_DETAIL_KEYS,
@@ -159,8 +159,8 @@ class Ledger:
       remains of a ledger.
     """
 
-    @checked(LedgerError, "Nothing was charged.")
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        _refuse_unless_path(path)
         with ExitStack() as undo:
             store = undo.enter_context(closing(SqliteStore(path)))
             self._open(store)
@@ -676,6 +676,22 @@ class Ledger:
                 "Restore a copy, and verify it against a head that you wrote down.",
                 "This operation charged nothing and changed nothing.",
             )
+
+
+def _refuse_unless_path(path: str | os.PathLike[str]) -> None:
+    """Raise LedgerError for anything but a path or a text that can name a file."""
+    nameable = False
+    with contextlib.suppress(UnicodeEncodeError):  # half of a pair of characters has no bytes
+        nameable = isinstance(path, str | os.PathLike) and b"\0" not in os.fsencode(path)
+    if not nameable:
+        raise LedgerError(
+            "wrong-type",
+            f"The value of path is {describe_value(path)}.",
+            "It must be a text or a path.",
+            "Give another value of path.",
+            "Nothing was charged.",
+            place="path",
+        )
 
 
 def _check_account(account: Account) -> Account:

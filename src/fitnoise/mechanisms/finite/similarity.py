@@ -40,8 +40,9 @@ from scipy import fft, linalg, sparse
 from scipy.sparse import linalg as iterative
 
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arrays import Floats, Integers, discounted
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph
+from fitnoise.kernel.designs.implicit_mechanisms import discounted
 from fitnoise.mechanisms.finite.enclosures import DistanceQuotient, by_cell, exact_solve, level
 from fitnoise.mechanisms.finite.graphs import Cycle, ExplicitGraph, Product, from_edges
 from fitnoise.mechanisms.finite.partitions import ENTRIES_LIMIT, cells
