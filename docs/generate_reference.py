@@ -14,7 +14,7 @@ from typing import Any
 import click
 import numpy as np
 from error_sites import CLASSES, ErrorSite, error_sites
-from kernel_files import Lines, lines_of, listed_files, path_of, sums_by_part
+from kernel_files import Lines, lines_of, listed_files, path_of, sum_of_lines
 from numpy.typing import NDArray
 
 import fitnoise as fn
@@ -105,9 +105,8 @@ def kernel_lines() -> Iterator[str]:
         lines = {name: lines_of(path_of(name)) for name in names}
         each = ", ".join(f"`{name.removesuffix('.py')}` {x.code}" for name, x in lines.items())
         yield _lines_row(part, each, sum(lines.values(), Lines(0, 0)))
-    sums = sums_by_part()
-    yield _lines_row("**The core**, without the annex", "", sums["core"])
-    yield _lines_row("**The kernel**, with the annex", "", sums["core"] + sums["annex"])
+    yield _lines_row("**The core**, without the annexes", "", sum_of_lines(annexes=False))
+    yield _lines_row("**The kernel**, with the annexes", "", sum_of_lines(annexes=True))
 
 
 def _lines_row(part: str, each: str, lines: Lines) -> str:

@@ -17,9 +17,6 @@ KERNEL = Path(fitnoise.__file__).parent / "kernel"
 
 PAGE = Path(__file__).parent / "developers" / "audit.md"
 
-ANNEX = "The annex"
-"""The heading of the files that no file of the core imports."""
-
 _ERRORS = {name for name, x in vars(errors).items() if isinstance(x, type) and issubclass(x, Exception)}
 
 _WITHOUT_CODE = {
@@ -38,7 +35,7 @@ def listed_files() -> dict[str, list[str]]:
     heading = ""
     for line in PAGE.read_text("utf-8").splitlines():
         if title := re.fullmatch("##+ (.*)", line):
-            heading = title[1].partition(":")[0]
+            heading = title[1]
         elif item := re.match(r"1\. `([\w/]+\.py)`: ", line):
             files.setdefault(heading, []).append(item[1])
     return files
@@ -64,13 +61,15 @@ class Lines:
         return Lines(self.code + other.code, self.errors + other.errors)
 
 
-def sums_by_part() -> dict[str, Lines]:
-    """Return the numbers of lines of the core and of the annex, without and with the files of each."""
-    parts = {"core": Lines(0, 0), "annex": Lines(0, 0)}
-    for heading, names in listed_files().items():
-        part = "annex" if heading == ANNEX else "core"
-        parts[part] = sum((lines_of(path_of(name)) for name in names), parts[part])
-    return parts
+def is_annex(heading: str) -> bool:
+    """Return True for the heading of files that no file of the core imports."""
+    return heading.startswith("Annex: ")
+
+
+def sum_of_lines(*, annexes: bool) -> Lines:
+    """Return the numbers of lines of the core, or of the kernel with its annexes."""
+    parts = (names for heading, names in listed_files().items() if annexes or not is_annex(heading))
+    return sum((lines_of(path_of(name)) for names in parts for name in names), Lines(0, 0))
 
 
 def code_lines(path: Path) -> int:

@@ -10,9 +10,9 @@ import pytest
 TESTS = Path(__file__).parent
 
 sys.path.insert(0, str(TESTS.parent / "docs"))
-from kernel_files import KERNEL, PAGE, code_lines, lines_of, listed_files, sums_by_part  # noqa: E402 - a module of the documentation
+from kernel_files import KERNEL, PAGE, code_lines, is_annex, lines_of, listed_files, sum_of_lines  # noqa: E402 - a module of the documentation
 
-CORE_LIMIT = 7_220
+CORE_LIMIT = 6_705
 """The largest number of lines of code of the core that make no error."""
 
 TEXT = PAGE.read_text("utf-8")
@@ -30,12 +30,13 @@ def test_every_file_of_the_kernel_with_code_is_listed_once():
     assert sorted(listed) == sorted(name for name, path in files.items() if code_lines(path))
 
 
-def test_no_file_of_the_core_imports_the_annex():
-    """So an auditor of a release of tables need not read the annex."""
+def test_no_file_of_the_core_imports_an_annex():
+    """So an auditor of a release of tables need not read the annexes."""
     parts = listed_files()
-    annex = {f"fitnoise.kernel.{name.removesuffix('.py').replace('/', '.')}" for name in parts.pop("The annex")}
-    assert len(annex) > 6
-    for name in (name for names in parts.values() for name in names):
+    names = [name for heading in parts if is_annex(heading) for name in parts[heading]]
+    annex = {f"fitnoise.kernel.{name.removesuffix('.py').replace('/', '.')}" for name in names}
+    assert len(annex) > 9
+    for name in (name for heading, names in parts.items() if not is_annex(heading) for name in names):
         for node in ast.walk(ast.parse((KERNEL / name).read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 imported = {node.module, *(f"{node.module}.{x.name}" for x in node.names)}
@@ -58,7 +59,7 @@ def test_every_file_and_every_attack_has_a_test(part):
 
 def test_the_core_stays_small():
     """The limit may only fall. It is on the lines without errors, because each error has four sentences."""
-    assert sums_by_part()["core"].others <= CORE_LIMIT
+    assert sum_of_lines(annexes=False).others <= CORE_LIMIT
 
 
 @pytest.mark.parametrize(
