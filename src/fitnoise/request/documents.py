@@ -777,7 +777,10 @@ class ProjectionSpec(SpecSection):
 
 
 class FiniteSpec(SpecSection):
-    """A question with finitely many answers, published under pure ε together with the tables."""
+    """A question with finitely many answers, published under pure ε together with the tables.
+
+    With tables of Gaussian noise, the release as a whole has a δ.
+    """
 
     name: str = Field(description="The name of the question.")
     query: QuestionKind = Field(
