@@ -42,20 +42,27 @@ REDUCE = """known => {
         const list = parts.join() + sidebar.innerText;
         if (!isNew(list)) sidebar.remove();
     }
-    const attributes = x => [...x.attributes].filter(a => a.name !== 'class')
+    const attributes = x => [...x.attributes]
+        .filter(a => a.name !== 'class' && !(a.name === 'style' && x.matches('table')))
         .map(a => a.name + '=' + (named.test(a.name) ? !!a.value.trim() : a.value)).sort();
     const own = x => [x.tagName, bare(x), ...attributes(x)].join(' ');
     const main = document.querySelector('article') ?? document.querySelector('main');
-    const path = x => x === main ? '' : own(x) + ' < ' + path(x.parentElement);
-    for (const x of main.querySelectorAll('table')) x.style.minWidth = x.getBoundingClientRect().width + 'px';
+    const path = x => !x || x === main ? '' : own(x) + ' < ' + path(x.parentElement);
+    const tables = [...main.querySelectorAll('table')], widths = tables.map(x => x.getBoundingClientRect().width);
+    tables.forEach((x, i) => { x.style.minWidth = widths[i] + 'px'; });
     for (const x of [...main.querySelectorAll('span, code, em, strong')].reverse()) {
         if (x.childElementCount || attributes(x).length || x.closest('a, button, label, svg, math')) continue;
         if (!isNew(path(x))) x.replaceWith(x.textContent);
     }
-    const kind = x => `<${own(x)} ${[...x.childNodes].some(y => y.nodeType === 3 && y.data.trim())}`
-        + ` ${x.scrollWidth > x.clientWidth} ${[...x.children].map(kind).join('')}>`;
-    for (const x of main.querySelectorAll(':is(tbody, ul, ol, dd, section, pre) > *')) {
-        if (x.querySelector('h1, h2, h3, h4, h5, h6') || /^H[1-6]$/.test(x.tagName) || !main.contains(x)) continue;
+    const kinds = new Map();
+    const kind = x => kinds.get(x) ?? kinds.set(x,
+        `<${own(x)} ${[...x.childNodes].some(y => y.nodeType === 3 && y.data.trim())}`
+        + ` ${x.scrollWidth > x.clientWidth} ${[...x.children].map(kind).join('')}>`).get(x);
+    const parts = [...main.querySelectorAll(':is(tbody, ul, ol, dd, section, pre) > *'),
+        ...document.querySelectorAll('.toc-tree li')];
+    parts.forEach(kind);  // before anything is removed, after which the browser would lay the page out again
+    for (const x of parts) {
+        if (x.querySelector('h1, h2, h3, h4, h5, h6') || /^H[1-6]$/.test(x.tagName) || !x.isConnected) continue;
         if (!isNew(path(x.parentElement) + kind(x))) x.remove();
     }
     return [...seen];
@@ -64,7 +71,8 @@ REDUCE = """known => {
 
 * A list of all pages that equals an earlier list.
 * Words whose elements, up to the main part, have the classes and attributes of earlier words.
-* Parts of lists, tables and sections that have the elements, attributes and overflow of earlier parts at the same path.
+* Parts of lists, tables, sections and tables of contents that equal earlier parts at the same path, in elements,
+  attributes and overflow.
 
 Headings stay, and tables keep their width.
 """

@@ -3,6 +3,7 @@
 `FITNOISE_PICTURES=new` takes the pictures of the tutorial again.
 """
 
+import itertools
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from axe_playwright_python.sync_playwright import Axe
 import fitnoise as fn
 from browser_actions import picture, pressed, read, readable
 from fitnoise import data
-from fitnoise_studio import serve
+from fitnoise_studio import serve, state, workers
 from fitnoise_studio.folder import Folder
 from run_pages import follow
 from studios import filled
@@ -65,9 +66,14 @@ def studio_folder(tmp_path):
 
 
 @pytest.fixture(params=["en"])
-def page(request, browser, studio_folder):  # noqa: F811
-    """Yield a page at the studio, opened by the file, and all requests elsewhere and complaints."""
-    with serve.serving(Folder(studio_folder), request.param) as server:
+def page(request, browser, studio_folder, monkeypatch):  # noqa: F811
+    """Yield a page at the studio, opened by the file, and all requests elsewhere and complaints.
+
+    A spare planning process starts only where the parameter asks for it: its imports take a second.
+    """
+    language, *with_spare = request.param.split()
+    monkeypatch.setattr(state, "Worker", lambda **_: workers.Worker(spare=bool(with_spare)))
+    with serve.serving(Folder(studio_folder), language) as server:
         context = browser.new_context()
         opened = context.new_page()
         opened.set_default_timeout(SECONDS)
@@ -87,7 +93,7 @@ def page(request, browser, studio_folder):  # noqa: F811
 
 def check(page):
     """Accessible, and nothing outside the screen, also of a phone, or at 400 %."""
-    violations = Axe().run(page)
+    violations = Axe().run(page, options={"resultTypes": ["violations"]})
     assert [(v["id"], v["nodes"][0]["html"]) for v in violations.response["violations"]] == []
     for width in (390, 320):
         page.set_viewport_size({"width": width, "height": 844})
@@ -277,6 +283,7 @@ def test_every_page_is_accessible(page, studio_folder):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("page", ["en spare"], indirect=True)
 def test_a_job_is_stopped_and_a_killed_process_replaced(page):
     """The page updates itself; no reload is needed."""
     page.goto(page.address + "prove")
@@ -524,8 +531,8 @@ REFUSED = {
 """For each page: the values written, the button, and the refused fields with words of the reason."""
 
 
-@pytest.mark.parametrize("width", [1280, 375])
-def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page, studio_folder, width):
+def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page, studio_folder):
+    """On a screen and on a phone."""
     filled(studio_folder)
     plan = fn.plan(fn.load_spec(studio_folder / "spec.toml"))
     fn.release(
@@ -540,8 +547,8 @@ def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page,
     def numbered(text):
         return re.sub(r"\{(.+?)\}", lambda match: str(numbers[match[1]]), text)
 
-    page.set_viewport_size({"width": width, "height": 700})
-    for name, (values, button, reasons) in REFUSED.items():
+    for width, (name, (values, button, reasons)) in itertools.product((1280, 375), REFUSED.items()):
+        page.set_viewport_size({"width": width, "height": 700})
         page.goto(page.address + numbered(name.partition(", ")[0]))
         for field, text in values.items():
             page.fill(f'[id="{field}"]', text)
