@@ -35,14 +35,14 @@ KERNEL = {
     "test_databases", "test_dates",
     "test_designs",
     "test_dropped",
-    "test_domain", "test_exact", "test_exact_curve", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
+    "test_domain", "test_exact", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
     "test_finite_queries", "test_hierarchies", "test_immutable", "test_kept",
     "test_ledger", "test_ledger_steps", "test_losses",
     "test_margins", "test_measure", "test_merge",
     "test_noise", "test_order", "test_parts",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
     "test_products", "test_promises", "test_ranks", "test_sealed", "test_selections", "test_sets",
-    "test_shares", "test_statistical",
+    "test_shares",
     "test_stores", "test_strategy", "test_tally", "test_trees", "test_units", "test_witness",
 }  # fmt: skip
 """Whose fast tests take every branch of the kernel; all others run untraced, at full speed. So do those of them that
@@ -188,6 +188,15 @@ def counted_once(monkeypatch):
 
     monkeypatch.setattr(duck.DuckCounter, "count", counted)
     monkeypatch.setattr(duck.DuckCounter, "check", lambda *_: None)
+
+
+@pytest.fixture
+def rehearsed_once(monkeypatch):
+    """Read back and rehearse each plan once for tests that release it many times, because they examine the noise."""
+    from fitnoise import publishing
+
+    for name in ("read_back", "_rehearse"):
+        monkeypatch.setattr(publishing, name, cache(getattr(publishing, name)))
 
 
 @pytest.fixture

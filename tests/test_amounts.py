@@ -1442,7 +1442,7 @@ def test_those_with_a_value_are_counted_by_its_name(without_noise):
 
 
 @pytest.mark.parametrize(("releases", "min_coverage"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
-@pytest.mark.usefixtures("one_engine", "counted_once")
+@pytest.mark.usefixtures("one_engine", "counted_once", "rehearsed_once")
 def test_intervals_of_sums_and_means_hold(plan, people, releases, min_coverage):
     """Detects coverage of 95 % intervals below `min_coverage`, at 1e-6; each release's 9 numbers are correlated."""
     by_state = truth(people).groupby("state")
@@ -1605,7 +1605,7 @@ def test_files_of_means_are_recomputed_by_verification(plan, people, tmp_path, f
 
 
 @pytest.mark.parametrize(("releases", "min_coverage"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
-@pytest.mark.usefixtures("one_engine", "counted_once")
+@pytest.mark.usefixtures("one_engine", "counted_once", "rehearsed_once")
 def test_intervals_of_the_tables_of_means_hold(plan, people, releases, min_coverage):
     """Detects columns low and high of a table that do not cover the mean as often as they say, at 1e-6."""
     true, hits = truth(people).groupby("state")["pay"].mean().to_numpy(), []

@@ -644,7 +644,7 @@ def test_ranges_that_differ_too_much_are_refused(highs):
 
 
 @pytest.mark.parametrize(("releases", "min_coverage"), [(6, 0.6), pytest.param(200, 0.9, marks=pytest.mark.slow)])
-@pytest.mark.usefixtures("one_engine")
+@pytest.mark.usefixtures("one_engine", "counted_once", "rehearsed_once")
 def test_intervals_of_sums_and_means_hold(releases, min_coverage):
     """Detects coverage of 95 % intervals below `min_coverage`, at 1e-6, and steps that are mistaken for one another."""
     rng = np.random.default_rng(5)

@@ -364,6 +364,7 @@ def test_indices_are_distinguished_by_their_ratios():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("rehearsed_once")
 def test_indices_hold_as_often_as_they_say():
     """200 releases of three ratios, one of them of few: detects a box that misses more often than 5 %, at 1e-6."""
     shares = [COUNTS[0, k].sum() / COUNTS[:, k].sum() for k in range(3)]

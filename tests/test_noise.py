@@ -961,6 +961,7 @@ def by_the_book(law, scales, tape, block):
     return [out[index] for index in range(len(scales))]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("margin", [16, 2**38, ALWAYS])
 @pytest.mark.parametrize("block", [5, 1000])
 @pytest.mark.parametrize("law", LAWS)

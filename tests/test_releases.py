@@ -147,6 +147,7 @@ def test_values_are_the_truth_plus_noise_and_may_be_negative(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("rehearsed_once")
 def test_values_are_unbiased_with_the_stated_errors():
     runs = [released(SMALL, COUNTS) for _ in range(400)]
     truth = workload_matrix(SMALL.publication.workload) @ COUNTS.ravel()

@@ -510,7 +510,7 @@ def test_releases_of_shares_are_combined_only_with_each_other(plan, tmp_path, wi
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_engine", "counted_once")
+@pytest.mark.usefixtures("one_engine", "counted_once", "rehearsed_once")
 def test_intervals_of_integer_tables_hold_shares_that_are_not_integers():
     """Detects, at 1e-6, intervals of half a record that hold it less often than they say: 23 % where ends were cut."""
     clinics = fn.Domain(clinic=fn.Categorical(["a", "b"]))
