@@ -653,9 +653,9 @@ def test_a_record_moves_one_cell_of_every_margin(engine, tmp_path, one_engine):
 @pytest.mark.no_cover
 def test_sqlite_files_and_their_types(lite):
     path = lite(
-        "CREATE TABLE people (x INTEGER, y, z TEXT, t BOOLEAN, g AS (x + 1))",
-        f"INSERT INTO people VALUES (1, 1, '1', 1), ('{SECRET}', '1', 1, 0), (2.0, 1.0, 'é', 2)",
-        "INSERT INTO people VALUES (2.5, x'31', 1.0, NULL)",
+        "CREATE TABLE people (x INTEGER, y, z TEXT, t BOOLEAN, c CHAR(3), g AS (x + 1))",
+        f"INSERT INTO people VALUES (1, 1, '1', 1, 'a'), ('{SECRET}', '1', 1, 0, 'a '), (2.0, 1.0, 'é', 2, 'a ')",
+        "INSERT INTO people VALUES (2.5, x'31', 1.0, NULL, 'b')",
     )
 
     def count_column(column, attribute):
@@ -667,6 +667,10 @@ def test_sqlite_files_and_their_types(lite):
     assert count_column("y", fn.Ordered(0, 3)) == [0, 2, 0, 0]
     assert count_column("g", fn.Ordered(0, 3)) == [0, 1, 1, 1]  # 'X…' + 1 is 1 for SQLite
     assert count_column("z", fn.Categorical(["1", "é", "1.0"], column="z")) == [2, 1, 1]
+    assert count_column("c", fn.Categorical(["a", "a "], column="c")) == [1, 2]  # SQLite pads no text
+    source = DataSource(table="people", where={"c": "a "})
+    domain = fn.Domain(z=fn.Categorical(["1", "é"]))
+    assert open_counter(path, domain, source).count([("z",)])["z",].tolist() == [1, 1]
     assert count_column("y", fn.Categorical(["1", "é"], column="y")) == [2, 0]
     assert count_column("t", fn.Categorical([True, False], column="t")) == [1, 1]
     assert count_column("y", fn.Categorical([True, False], column="y")) == [1, 0]

@@ -455,6 +455,8 @@ def _kind(d: Dialect, column: Any) -> tuple[ColumnKind | None, str]:
         (sa.CHAR, ColumnKind.FIXED), (sa.NCHAR, ColumnKind.FIXED), ((sa.String, sa.Uuid), ColumnKind.TEXT),
     ]  # fmt: skip
     column_kind = next((kind for types, kind in kinds if isinstance(column, types)), None)
+    if d.streams and column_kind is ColumnKind.FIXED:  # SQLite pads no text, so a final blank is part of the value
+        column_kind = ColumnKind.TEXT
     if column_kind is ColumnKind.INTEGER and getattr(column, "display_width", None) == 1:  # MySQL's BOOL is TINYINT(1)
         column_kind = ColumnKind.TRUTH
     zoned = getattr(column, "timezone", False) or getattr(column, "local_timezone", False)
