@@ -506,7 +506,7 @@ def table(
         raise WorkloadError(
             "missing-without-views",
             "The table has missing = true, and no cumulative counts, ranges or groups.",
-            "Only these leave out cells for missing values.",
+            "Only these can have rows for the cells of missing values that they leave out.",
             "Leave missing out.",
             "Nothing was planned.",
             place="missing",

@@ -432,7 +432,7 @@ class FiniteQuery:
                 "categories for missing values.",
                 "These categories have no place in the order of the values.",
                 'Ask for it of an attribute of the same column that drops other values (if_missing = "drop", '
-                'if_outside = "drop").',
+                'if_outside = "drop"). Every table and question then leaves these records out.',
                 "Nothing was planned.",
                 place=self.attribute,
             )
