@@ -33,6 +33,7 @@ IN_A_BROWSER = {"in_the_studio"}
 """Done by test_studio_browser.py."""
 TUTORIALS = sorted({path.stem for path in (DOCS / "tutorials").glob("*.md")} - IN_A_BROWSER)
 EXPECTED = {
+    "howto/hierarchies_of_places": {"same": True, "first": "0101", "last": "3124"},
     "howto/publish_sums_and_means": {"rows": ["sum"] * 4, "within": True, "near": True, "still_growing": True},
     "howto/compute_shares_and_growth": {
         "labels": {"state": ("Iowa", "Ohio", "Utah")},
