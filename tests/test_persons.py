@@ -1121,7 +1121,8 @@ def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifie
     assert fn.verify(tmp_path / "r").ok
     charge = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
     assert charge["records"][-1] == {"id": "report.records.left_out", "question": "persons with more"}
-    assert "the question 'persons with more' estimates" in "\n".join(lines(plan_report(plans[1])))
+    statement = "the question 'persons with more' estimates the number of units with records left out"
+    assert statement in "\n".join(lines(plan_report(plans[1])))
     with Ledger(":memory:") as ledger:
         with refused("data.left-out-not-counted"):
             measuring.measure(plans[1].order, ByPerson(plans[1].publication.unit.bound, (2,)), ledger)
