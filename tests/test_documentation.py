@@ -130,7 +130,8 @@ def test_named_commands_options_and_functions_exist(path):
     text = path.read_text("utf-8")
     blocks = re.findall(r"^```.*?\n(.*?)^```", text, re.M | re.S)
     lines = [line for block in blocks for line in re.findall("^fitnoise .*", block, re.M)]
-    for span in [*re.findall(r"`([^`\n]+)`", text), *lines]:
+    wrapped = [" ".join(span.split()) for span in re.findall(r"`(fitnoise\s[^`]+)`", text)]
+    for span in [*re.findall(r"`([^`\n]+)`", text), *wrapped, *lines]:
         for name, child in re.findall(r"\bfitnoise ([a-z][a-z-]*)(?: ([a-z]+)(?=\s|$))?", span):
             assert name in commands or f"{name} {child}" in commands, span
         if span.startswith(("fitnoise ", "--")):
