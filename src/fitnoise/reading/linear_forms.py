@@ -173,7 +173,10 @@ class Forms:
         return Forms(self.length, pieces)
 
     def equals(self, other: Forms) -> bool:
-        """Return True if both are equal combinations of equal noise."""
+        """Return True if both have the same coefficients on the numbers of the same answers.
+
+        A table that only one of them names makes them differ, also if its coefficients are 0.
+        """
         same = self.length == other.length and self.pieces.keys() == other.pieces.keys()
         return same and all(not sp.csr_array(x - other.pieces[key]).count_nonzero() for key, x in self.pieces.items())
 

@@ -389,6 +389,7 @@ def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], di
     Raises:
         ValueError: The file is larger than its rows need, or its footer is not of the format.
         LookupError: The footer lacks a field.
+        TypeError, AttributeError: A field of the footer is of another kind.
     """
     # the size is that of the open file and not of its name, which may lead to another file meanwhile
     size = file.seek(0, os.SEEK_END)

@@ -489,8 +489,8 @@ class Publication:
         must_be_free: True to refuse the release if it would raise the spent cost. Needs `composed_with`.
         privacy: The definition of privacy: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" lets a plan
             choose.
-        questions: Questions with finitely many answers, each charged its own ε in addition to the tables. A budget is
-            the cost of the tables; a cap limits the total.
+        questions: Questions with finitely many answers, each charged its own ε in addition to the tables. A budget
+            covers the tables alone. A cap, which replaces a budget, limits the cost of tables and questions together.
         small_database: The public facts about a small database, for the projection mechanism. Its answers are biased,
             and far more accurate for few records. Needs a budget.
         further_tables: Further tables of the same records, each with a mechanism, targets and a budget of their own.

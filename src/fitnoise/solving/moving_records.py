@@ -144,7 +144,10 @@ def max_cost_path(
 
 
 def _climbed(longer: Callable[[Integers, Indices, Indices], Integers], first_gains: Integers, max_size: int) -> int:
-    """Return the cost of some way: the best of those built greedily, by adding the costliest record each time."""
+    """Return a lower bound of the largest cost: that of the costliest set of records which a greedy search builds.
+
+    One search starts in each cell, and adds the costliest record each time.
+    """
     n = first_gains.shape[2]
     value, gains = first_gains[0, 0], longer(first_gains.repeat(n, axis=0), np.zeros(n, dtype=np.intp), np.arange(n))
     best_value = int(value.max())

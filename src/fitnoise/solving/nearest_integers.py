@@ -248,7 +248,7 @@ def _parts(values: Floats, constraints: SumLimits) -> Iterator[_Part]:
 
 
 def _largest(matrix: sp.csr_array) -> int:
-    """Return the largest number of rows and numbers that share sums."""
+    """Return the largest number of rows and numbers together in one connected part."""
     return int(np.bincount(_labels(matrix)).max(initial=0))
 
 

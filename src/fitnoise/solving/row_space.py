@@ -1,7 +1,7 @@
-"""Workloads without sectors, in row space: R with the Gram matrix of all queries, for mechanisms on complete databases.
+"""Workloads without sectors, in row space: R with the Gram matrix RᵀR of the weighted queries, for projection.
 
 **Statement.** If every attribute is structured, there is one sector, with an integer basis B (r, N) of the queries, and
-W = L B. The weights w_j = (1/c_j)/mean(1/c) count a number with a tight target more. Then
+W = L B. c_j is the target variance of number j. The weights w_j = (1/c_j)/mean(1/c) count a tight target more. Then
 
     R = T B,   T triangular,   TᵀT = Lᵀ diag(w) L,   so that ‖R x‖² = Σ_j w_j (W x)_j² for every x.
 

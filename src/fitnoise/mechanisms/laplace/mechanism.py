@@ -125,7 +125,7 @@ class LaplaceIntervals(Intervals):
 
 @final
 class LaplaceDescriptions(Descriptions):
-    """The descriptions of Laplace noise, and of its ratio to the bound."""
+    """The descriptions of Laplace noise, and of the ratio of its ε²/2 to the bound."""
 
     price_heading = Message("report.heading.share_of_bound")
 

@@ -268,7 +268,7 @@ class Bounds:
 
     @property
     def lemma(self) -> float:
-        """The bound of Lemma 3.0.2: split at k."""
+        """The bound of Lemma 3.0.2, with the split at k, the index of the design."""
         return float(self.split[self.index])
 
     @property
