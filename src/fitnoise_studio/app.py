@@ -424,7 +424,7 @@ def discard(studio: Studio, request: Request, form: SubmittedForm) -> Response:
 
 
 def stop_price(studio: Studio, request: Request, form: SubmittedForm) -> Response:
-    """Stop planning."""
+    """Stop the computation of the price; jobs go on."""
     studio.planner.stop()
     return _parts(studio, "tables")
 

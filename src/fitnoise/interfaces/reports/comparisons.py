@@ -67,7 +67,7 @@ def comparison_report(publication: Publication, comparison: Comparison, delta: f
 
 
 def _unsuitable_mechanisms(publication: Publication) -> Section:
-    """Return the mechanisms that do not support these tables, each with the reason."""
+    """Return the mechanisms of this privacy that do not support these tables, each with the reason."""
     columns = (
         ReportColumn("mechanism", Message("report.heading.unsuitable")),
         ReportColumn("reason", Message("report.heading.reason"), ValueKind.MESSAGE),

@@ -1,13 +1,15 @@
-"""Mechanisms as plain JSON values: their integers, in the shortest form that the mechanism allows.
+"""Mechanisms as plain JSON values: their integers, in the first of these forms that fits.
 
 | form | content | mechanisms |
 |---|---|---|
-| `distance` | a value for every distance, and a column for every output | tight constraints, residual column |
-| `formula` | empty: graph and ε determine it | staircase, geometric, randomised response |
+| `distance` | values by distance, columns by output | tight constraints, residual column, randomised response |
+| `formula` | empty: graph and ε determine it | staircase, geometric |
 | `rows` | every row | linear program and others, for few results |
 | `box` | α, and a weight for every result, runs of equal ones as one | tight constraints without a table |
 | `clamped` | α | staircase noise without a table |
 | `ranks` | α | medians and quantiles by ranks |
+
+The first three forms also have `read_as`: the result that each output is read as.
 
 **Trust.** The reader trusts no content: it constructs the mechanism again from these integers, and proves its privacy
 again.
