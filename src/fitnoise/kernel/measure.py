@@ -368,7 +368,7 @@ def _count_margins(
 
 
 def _refuse_dropped(order: Order, counter: Counter) -> None:
-    """Raise DataError if a larger share of the records was dropped than the source allows, or the share is unknown.
+    """Raise DataError if the source limits the share of dropped records, and the share is larger or unknown.
 
     Only the operator sees this refusal, which depends on the data.
     """
