@@ -34,7 +34,8 @@ eigenvalues, the *spikes*; all others are equal. The directions of "the first k"
 **Search.** F(p) = Σp − 2 h_k(A diag(p) Aᵀ) over p ≥ 0 is convex. Its least value is −h² for h² = μ, at p = h² q for the
 best q. Three multiplicative steps q ← q g² / Σ q g² never lower h_k. Then L-BFGS-B runs. For queries given as a
 matrix, projected Newton steps by conjugate gradients follow. These are scaled by √p, with the active set of Bertsekas.
-Multiplicative steps end the search. The result is valid at the stated gap, for any course of the search.
+Multiplicative steps follow if the search has not ended. The result is valid at the stated gap, for any course of the
+search.
 
 The problem has three forms. The queries are a matrix (:func:`ky_fan_design`). Or only products with AᵀA are known, for
 workloads of millions of queries. Or the queries are tables of all marginals, where q is uniform by symmetry. For the
