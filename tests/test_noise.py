@@ -961,7 +961,6 @@ def by_the_book(law, scales, tape, block):
     return [out[index] for index in range(len(scales))]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("margin", [16, 2**38, ALWAYS])
 @pytest.mark.parametrize("block", [5, 1000])
 @pytest.mark.parametrize("law", LAWS)
@@ -1460,18 +1459,3 @@ def test_indices_are_fresh_whatever_the_seeds_of_other_generators():
         np.random.seed(1)
         draws.append(categoricals([1] * 1000, 100).tolist())
     assert draws[0] != draws[1]  # equal once in 10^300
-
-
-def test_a_try_that_integers_reject_is_made_again(monkeypatch):
-    decide, fast, decisions = noise._decide_exactly, noise._try, []
-
-    def all_open(*arguments):
-        values, accepted, _ = fast(*arguments)
-        return values, np.zeros_like(accepted), np.ones_like(accepted)
-
-    monkeypatch.setattr(noise, "_try", all_open)
-    monkeypatch.setattr(noise, "_decide_exactly", lambda *a: decisions.append(decide(*a)) or decisions[-1])
-    # some of 500 tries are rejected, except with a probability below 1e-30
-    drawn = noise.discrete_gaussian(3.0, 500)
-    assert None in decisions
-    assert len(drawn) == len(decisions) - decisions.count(None) == 500
