@@ -72,11 +72,6 @@ def sum_of_lines(*, annexes: bool) -> Lines:
     return sum((lines_of(path_of(name)) for names in parts for name in names), Lines(0, 0))
 
 
-def code_lines(path: Path) -> int:
-    """Return the number of lines with code: no docstring, no comment and no blank line."""
-    return lines_of(path).code
-
-
 def lines_of(path: Path) -> Lines:
     """Return the numbers of lines of a file."""
     text = path.read_text("utf-8")

@@ -10,7 +10,7 @@ import pytest
 TESTS = Path(__file__).parent
 
 sys.path.insert(0, str(TESTS.parent / "docs"))
-from kernel_files import KERNEL, PAGE, code_lines, is_annex, lines_of, listed_files, sum_of_lines  # noqa: E402 - a module of the documentation
+from kernel_files import KERNEL, PAGE, Lines, is_annex, lines_of, listed_files, sum_of_lines  # noqa: E402 - a module of the documentation
 
 CORE_LIMIT = 6_705
 """The largest number of lines of code of the core that make no error."""
@@ -27,7 +27,7 @@ def test_every_file_of_the_kernel_with_code_is_listed_once():
     """If a file moves out of the kernel, remove its item from docs/developers/audit.md."""
     listed = [name for names in listed_files().values() for name in names]
     files = {path.relative_to(KERNEL).as_posix(): path for path in KERNEL.rglob("*.py")}
-    assert sorted(listed) == sorted(name for name, path in files.items() if code_lines(path))
+    assert sorted(listed) == sorted(name for name, path in files.items() if lines_of(path).code)
 
 
 def test_no_file_of_the_core_imports_an_annex():
@@ -63,29 +63,19 @@ def test_the_core_stays_small():
 
 
 @pytest.mark.parametrize(
-    ("text", "errors"),
+    ("text", "code", "errors"),
     [
-        ("x = 1\nraise ValueError(\n    'no'\n)\n", 3),
-        ("try:\n    pass\nexcept ValueError:\n    raise\n", 0),
-        ("error = DataError(\n    # why\n    'no',\n)\n", 3),
-        ("x = Error(\n    1\n)\n", 0),
+        ('"""Head.\n\nMore.\n"""\n', 0, 0),
+        ("# comment\n\nx = 1  # why\n", 1, 0),
+        ('x = """a\nb"""\n', 2, 0),
+        ('def f():\n    """Head."""\n    return (\n        1\n    )\n', 4, 0),
+        ('X = 1\n"""Meaning."""\n', 1, 0),
+        ("x = 1\nraise ValueError(\n    'no'\n)\n", 4, 3),
+        ("try:\n    pass\nexcept ValueError:\n    raise\n", 4, 0),
+        ("error = DataError(\n    # why\n    'no',\n)\n", 3, 3),
+        ("x = Error(\n    1\n)\n", 3, 0),
     ],
 )
-def test_lines_that_make_an_error_are_counted(tmp_path, text, errors):
+def test_lines_of_code_and_of_errors_are_counted(tmp_path, text, code, errors):
     (tmp_path / "a.py").write_text(text)
-    assert lines_of(tmp_path / "a.py").errors == errors
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ('"""Head.\n\nMore.\n"""\n', 0),
-        ("# comment\n\nx = 1  # why\n", 1),
-        ('x = """a\nb"""\n', 2),
-        ('def f():\n    """Head."""\n    return (\n        1\n    )\n', 4),
-        ('X = 1\n"""Meaning."""\n', 1),
-    ],
-)
-def test_lines_of_code_are_counted(tmp_path, text, lines):
-    (tmp_path / "a.py").write_text(text)
-    assert code_lines(tmp_path / "a.py") == lines
+    assert lines_of(tmp_path / "a.py") == Lines(code, errors)
