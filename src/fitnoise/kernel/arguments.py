@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from fitnoise.errors import FitnoiseError
-from fitnoise.kernel.checks import describe_value as describe_value
+from fitnoise.kernel.checks import describe_value
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -25,10 +25,10 @@ from typing import Any, ClassVar, Final, TypeAlias, cast, final
 import numpy as np
 
 from fitnoise.errors import DomainError, FitnoiseError
-from fitnoise.kernel.arguments import checked, describe_value, matches_hint
+from fitnoise.kernel.arguments import checked, matches_hint
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.by_value import ByValue
-from fitnoise.kernel.checks import is_real, refuse_incomplete
+from fitnoise.kernel.checks import describe_value, is_real, refuse_incomplete
 from fitnoise.kernel.codings import (
     DROPPED,
     EXACT_FLOAT_LIMIT,

@@ -16,8 +16,7 @@ from functools import cached_property
 from typing import Any, Final, Self, final
 
 from fitnoise.errors import DataError, FitnoiseError, PlanError
-from fitnoise.kernel.arguments import describe_value
-from fitnoise.kernel.checks import is_digest, is_name
+from fitnoise.kernel.checks import describe_value, is_digest, is_name
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND, Design
 from fitnoise.kernel.domain import Domain, attribute_document
 from fitnoise.kernel.immutable import changeable, is_of_kernel

@@ -13,8 +13,8 @@ from typing import Any, Self, final
 import numpy as np
 
 from fitnoise.errors import DomainError
-from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Indices
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.codings import MAX_RANGE_CELLS, Code, Codes, as_python, refuse_repeated
 
 

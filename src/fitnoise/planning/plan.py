@@ -19,7 +19,8 @@ from typing import Any, Self, final
 
 from fitnoise.display import HtmlDisplay
 from fitnoise.errors import FitnoiseError, PlanError, ReleaseError
-from fitnoise.kernel.arguments import checked, describe_value
+from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Order, account

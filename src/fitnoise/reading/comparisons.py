@@ -31,9 +31,8 @@ import pandas as pd
 
 from fitnoise.display import HtmlDisplay
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.kernel.checks import is_integer, is_real
+from fitnoise.kernel.checks import describe_value, is_integer, is_real
 from fitnoise.messages import Message, Value, ValueKind, english, translator
 from fitnoise.reading.laws import law, level
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT

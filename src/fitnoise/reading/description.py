@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any, Self, cast, final
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arguments import describe_value
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.domain import Domain

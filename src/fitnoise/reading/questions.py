@@ -20,8 +20,8 @@ import scipy.sparse as sp
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import DomainError, ReleaseError
-from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.kernel.selections import Selection
 from fitnoise.reading.areas import AREA, Areas

@@ -25,8 +25,9 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from fitnoise.errors import FitnoiseError, ReleaseError
-from fitnoise.kernel.arguments import checked, describe_value
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account
 from fitnoise.mechanisms.documents import ROUNDING, disagreements, parse

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel import privacy
-from fitnoise.kernel.arguments import describe_value, refuse_unless_fields_fit
-from fitnoise.kernel.checks import are_confusable, is_plain, is_real
+from fitnoise.kernel.arguments import refuse_unless_fields_fit
+from fitnoise.kernel.checks import are_confusable, describe_value, is_plain, is_real
 from fitnoise.kernel.designs.questions import MAX_PEOPLE, FiniteQuery, QuestionKind
 from fitnoise.kernel.domain import Categorical, Domain, Ordered
 from fitnoise.kernel.losses import Axes

@@ -24,7 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arguments import checked, describe_value
+from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT
 from fitnoise.kernel.domain import RESERVED, Domain, Ordered
 from fitnoise.messages import Message, rule_messages

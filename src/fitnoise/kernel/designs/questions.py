@@ -37,7 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError, WorkloadError
-from fitnoise.kernel.arguments import checked, describe_value
+from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import (
     RESULTS_LIMIT,

@@ -30,9 +30,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.checks import checked_integer
+from fitnoise.kernel.checks import checked_integer, describe_value
 from fitnoise.kernel.designs.graphs import Box, LabelTuples, QueryGraph, check_edges, complete, read_only, sorted_pairs
 from fitnoise.kernel.units import Neighbours
 

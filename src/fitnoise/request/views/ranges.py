@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, final
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arguments import describe_value
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.codings import as_python
 from fitnoise.kernel.domain import Attribute
 from fitnoise.kernel.selections import Form, Selection
