@@ -71,12 +71,12 @@ A publisher who raises the cap makes a new promise, and the ledger keeps both.
 file can cut its tail, put back an old copy or forge a new chain. So write :meth:`Ledger.head` down elsewhere with each
 release, and pass it to :meth:`Ledger.verify`. One account has one file: two copies are two budgets.
 
-**Reading order.** `entries` defines the stored text and its prices, `rules` has the rules and :class:`Ledger`,
+**Reading order.** `entries` defines the stored text, its prices and quotes, `rules` has the rules and :class:`Ledger`,
 `refusals` words the refused charges. `store` is the protocol of a storage, and `sqlite` the storage in a file.
 """
 
-from fitnoise.kernel.ledger.entries import GENESIS, DrawnPeriod, LedgerEntry, Price
-from fitnoise.kernel.ledger.rules import ChargeGroup, Ledger, Quote
+from fitnoise.kernel.ledger.entries import GENESIS, DrawnPeriod, LedgerEntry, Price, Quote
+from fitnoise.kernel.ledger.rules import ChargeGroup, Ledger
 from fitnoise.kernel.units import Account
 
 __all__ = ["GENESIS", "Account", "ChargeGroup", "DrawnPeriod", "Ledger", "LedgerEntry", "Price", "Quote"]

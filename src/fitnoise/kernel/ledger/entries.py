@@ -1,4 +1,4 @@
-"""Entries and prices of the ledger: the text that is stored, and what it states. Rules 2, 4 to 6, 8, 10 and 13."""
+"""Entries, prices and quotes of the ledger: their stored text, and what it states. Rules 2, 4 to 6, 8, 10 and 13."""
 
 from __future__ import annotations
 
@@ -397,6 +397,49 @@ class LedgerEntry:
     def drawn_period(self) -> DrawnPeriod | None:
         """The period of a series that was drawn or refused with this entry; `None` for other entries."""
         return DrawnPeriod.parse(self.detail["series"]) if "series" in self.detail else None
+
+
+@final
+@dataclass(frozen=True)
+class Quote:
+    """The effect that a charge would have; a quote changes nothing.
+
+    Args:
+        account: The protected population and unit.
+        rho: The cost of the charge on its own, rounded up to a multiple of 2⁻⁶⁴; `None` where nothing bounds it.
+        spent: The ρ of all charges so far to the accounts of this name (`account.source`), for this unit. The cost of
+            charges on the same records is their joint cost. `None` where nothing bounds the cost of one of them.
+        cap: The cap in force, the last one set, as ρ; `None` without a cap. A cap on ε is here ε²/2, and a cap on μ² is
+            μ²/2.
+        remaining: The amount that is left under the cap, as ρ; `None` without a cap, and 0 where the spent amount has
+            no bound. Under a cap on ρ it is max(cap − spent, 0), exactly. The largest fitting charge that names no
+            other plans is then ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap on ε it is half the
+            square of the remaining ε, and under a cap on μ² half the remaining μ².
+        fits: True if there is no cap. Under a cap on ρ, True if spent + increase ≤ cap. `epsilon_cap` and
+            `mu_squared_cap` state the rule for a cap on ε or μ².
+        increase: The growth of spent: ρ for a charge that names no other plans. It is often less for a charge on the
+            records of other plans, even 0 or negative. `None` where nothing bounds it.
+        epsilon_spent: Σ ε of the charges so far, where every one of them is pure; `None` where one is not.
+        epsilon_cap: The cap in force, if it limits ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
+        mu_squared_spent: μ² of the charges so far, for charges on the same records their joint μ²; `None` where one is
+            not known.
+        mu_squared_cap: The cap in force, if it limits μ²: then fits ⟺ μ² with the charge ≤ cap.
+        further_releases: The number of charges like this one that still fit, this one included, each without other
+            plans. 0 for a charge of cost 0 or without a bound; `None` without a cap.
+    """
+
+    account: Account
+    rho: Fraction | None
+    spent: Fraction | None
+    cap: Fraction | None
+    remaining: Fraction | None
+    fits: bool
+    increase: Fraction | None
+    epsilon_spent: Fraction | None = None
+    epsilon_cap: Fraction | None = None
+    mu_squared_spent: Fraction | None = None
+    mu_squared_cap: Fraction | None = None
+    further_releases: int | None = None
 
 
 def find_price(declared: Account, prices: Mapping[Account, Price], for_account: Account) -> Price | None:

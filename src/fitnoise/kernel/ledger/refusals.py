@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from fitnoise.errors import BudgetExceeded
 
 if TYPE_CHECKING:
-    from fitnoise.kernel.ledger.entries import LedgerEntry, Price
-    from fitnoise.kernel.ledger.rules import Quote
+    from fitnoise.kernel.ledger.entries import LedgerEntry, Price, Quote
 
 
 def make_refusal(quote: Quote, entry: LedgerEntry) -> BudgetExceeded:
