@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.mechanisms._base import SectorTablesPart
+from fitnoise.mechanisms.estimation import SectorTablesPart
 from fitnoise.solving.sectors import Members, TableGroup
 
 SUM_OF_ALL = -1

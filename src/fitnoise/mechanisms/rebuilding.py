@@ -22,7 +22,7 @@ import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
-from fitnoise.mechanisms._base import AxisEstimation, SectorIndex, SectorTablesPart
+from fitnoise.mechanisms.estimation import AxisEstimation, SectorIndex, SectorTablesPart
 from fitnoise.request.workloads import list_names
 from fitnoise.solving.sectors import Members, TableGroup
 

@@ -18,7 +18,6 @@ from fitnoise.kernel.order import CostLimit, DeclaredSize
 from fitnoise.mechanisms._base import (
     BiasedEstimator,
     Descriptions,
-    Estimation,
     Intervals,
     PlanPart,
     Proof,
@@ -33,6 +32,7 @@ from fitnoise.mechanisms.documents import (
     read_evidence,
     read_setting,
 )
+from fitnoise.mechanisms.estimation import Estimation
 from fitnoise.mechanisms.gaussian.terms import terms, weighted_cost
 from fitnoise.mechanisms.summaries import TableSummary, target_message
 from fitnoise.messages import Message

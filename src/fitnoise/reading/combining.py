@@ -41,8 +41,8 @@ from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, Indices, answers_digest
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.mechanisms import rebuilding
-from fitnoise.mechanisms._base import SectorIndex
 from fitnoise.mechanisms.documents import parse
+from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.gaussian.estimate import apply_covariance, covariance
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.mechanisms.rebuilding import RebuiltTables

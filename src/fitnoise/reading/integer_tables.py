@@ -34,8 +34,8 @@ from fitnoise.kernel.arrays import Floats, Integers, answers_digest
 from fitnoise.kernel.checks import is_integer
 from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.mechanisms import rebuilding
-from fitnoise.mechanisms._base import SectorIndex
 from fitnoise.mechanisms.documents import parse
+from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.rebuilding import RebuiltTables, SectorTables
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms import rebuilding
-from fitnoise.mechanisms._base import SectorTablesPart
+from fitnoise.mechanisms.estimation import SectorTablesPart
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, with_sums
 from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.reading.refusals import UNCOMPUTED

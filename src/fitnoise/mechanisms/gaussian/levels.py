@@ -29,7 +29,8 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Codec, SectorIndex, TableMechanism
+from fitnoise.mechanisms._base import Codec, TableMechanism
+from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.mechanism import BlockErrors, GaussianDescriptions, GaussianProof, SectorCodec
 from fitnoise.mechanisms.gaussian.terms import target_ratios

@@ -18,12 +18,12 @@ from fitnoise.mechanisms._base import (
     UNBIASED_ROUNDING,
     Codec,
     Descriptions,
-    Estimation,
     Proof,
     TableErrors,
     TableMechanism,
 )
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
+from fitnoise.mechanisms.estimation import Estimation
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
 from fitnoise.mechanisms.gaussian.separate_periods import gained

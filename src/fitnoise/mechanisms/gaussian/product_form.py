@@ -32,8 +32,9 @@ from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH, CellStructure
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Codec, SectorIndex, TableMechanism
+from fitnoise.mechanisms._base import Codec, TableMechanism
 from fitnoise.mechanisms.documents import products_document, read_products
+from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.gaussian.estimate import uncentre
 from fitnoise.mechanisms.gaussian.mechanism import BlockErrors, GaussianDescriptions, GaussianProof, other_sectors
 from fitnoise.mechanisms.gaussian.rounding import out_of_reach, rescaled_block

@@ -13,8 +13,9 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.margins import MIN_NOISE_SCALE, NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
-from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Codec, Descriptions, Intervals, SectorIndex, TableMechanism
+from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Codec, Descriptions, Intervals, TableMechanism
 from fitnoise.mechanisms.documents import margins_document, read_margins, scales_document
+from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.gaussian.mechanism import GaussianProof, SectorErrors
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
