@@ -22,10 +22,12 @@ from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import Tally
 from fitnoise.kernel.measure import measure
-from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
+from fitnoise.reading.estimates import Estimates
 from fitnoise.reading.integer_tables import possible
+from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.laws import level
 from fitnoise.reading.quantiles import Quantiles, confidence_set
+from fitnoise.reading.ratios import Ratios
 from fitnoise.reading.release import Release
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -20,13 +20,15 @@ from fitnoise.errors import ReleaseError
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.messages import ValueKind
-from fitnoise.reading import comparisons
+from fitnoise.reading import labelled_numbers
 from fitnoise.reading import linear_forms as reading_forms
 from fitnoise.reading.areas import read_areas
-from fitnoise.reading.estimates import Estimates, RowLabels, inverted
+from fitnoise.reading.estimates import Estimates
 from fitnoise.reading.expressions import ask
+from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.laws import LaplaceSums, Normal, law
 from fitnoise.reading.linear_forms import AnswerSource, Forms, joined
+from fitnoise.reading.ratio_intervals import inverted
 from fitnoise.request.targets import z_score
 from headed import terminal_columns
 from laws.plans import planned_quickly
@@ -476,13 +478,13 @@ def test_numbers_are_printed_with_their_margins(monkeypatch):
     assert terminal_columns(rows, expected) == expected
     none = release.count(sex="f") - release.count(sex="f")
     assert "–" in str(one / none)
-    monkeypatch.setattr(comparisons, "ROWS_PRINTED", 2)
+    monkeypatch.setattr(labelled_numbers, "ROWS_PRINTED", 2)
     assert str(release.count(by=("sex", "age"))).splitlines() == [
         head,
         *rows[:3],
         f"… {len(rows) - 3} more: see frame()",
     ]
-    monkeypatch.setattr(comparisons, "MAX_PRINTED", 3)
+    monkeypatch.setattr(labelled_numbers, "MAX_PRINTED", 3)
     assert repr(release.count(by=("sex", "age"))) == f"<{len(rows) - 1} estimates by sex, age: see frame()>"
 
 

@@ -9,8 +9,8 @@ from scipy import stats
 
 import fitnoise as fn
 from fitnoise.reading import expressions
-from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
-from fitnoise.reading.estimates import Ratios, inverted
+from fitnoise.reading.ratio_intervals import inverted
+from fitnoise.reading.ratios import CombinedRatios, ComparedRatios, Ratios
 from fitnoise.reading.similar_tests import BOX_ERROR_SHARE, difference, product, quotient, ranges
 from fitnoise.request.targets import z_score
 from laws.plans import planned_quickly

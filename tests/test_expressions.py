@@ -146,7 +146,7 @@ def test_another_release_is_named_only_where_there_is_one():
 
 
 def test_no_more_numbers_are_made_than_anybody_reads(monkeypatch):
-    monkeypatch.setattr("fitnoise.reading.estimates.MAX_NUMBERS", 7)
+    monkeypatch.setattr("fitnoise.reading.labelled_numbers.MAX_NUMBERS", 7)
     assert len(ask("count(by='age') / count(by='age')", *releases())) == 4
     with refused("release.too-many-combinations"):
         ask("count(by='age') - count(by='sex')", *releases())

@@ -32,10 +32,10 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.publishing import PeriodStatus, count, list_periods, new_keys, read_period, release, verify
     from fitnoise.reading.bands import Bands
     from fitnoise.reading.combining import Combination, combine
-    from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
-    from fitnoise.reading.estimates import Estimate, Estimates, Ratios
+    from fitnoise.reading.estimates import Estimate, Estimates
     from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables
     from fitnoise.reading.quantiles import Quantiles
+    from fitnoise.reading.ratios import CombinedRatios, ComparedRatios, Ratios
     from fitnoise.reading.release import FiniteAnswer, Release
     from fitnoise.request.documents import Spec, load_spec
     from fitnoise.request.publication import (
@@ -133,8 +133,8 @@ _ROOMS = {
     "publishing": ("PeriodStatus", "count", "new_keys", "read_period", "list_periods", "release", "verify"),
     "reading.bands": ("Bands",),
     "reading.combining": ("Combination", "combine"),
-    "reading.comparisons": ("CombinedRatios", "ComparedRatios"),
-    "reading.estimates": ("Estimate", "Estimates", "Ratios"),
+    "reading.ratios": ("CombinedRatios", "ComparedRatios", "Ratios"),
+    "reading.estimates": ("Estimate", "Estimates"),
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),
     "reading.integer_tables": ("IntegerTables", "make_integer_tables"),

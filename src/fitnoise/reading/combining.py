@@ -49,7 +49,8 @@ from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.messages import Message
 from fitnoise.messages import document as message_document
 from fitnoise.reading.derived_tables import DerivedTables, Texts
-from fitnoise.reading.estimates import Estimate, Estimates, RowLabels, added
+from fitnoise.reading.estimates import Estimate, Estimates, added
+from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.reading.means import file_labels, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin

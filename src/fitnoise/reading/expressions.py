@@ -26,9 +26,9 @@ from fitnoise.reading.areas import AREA
 from fitnoise.reading.refusals import UNESTIMATED
 
 if TYPE_CHECKING:
-    from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
-    from fitnoise.reading.estimates import Estimates, Ratios
+    from fitnoise.reading.estimates import Estimates
     from fitnoise.reading.quantiles import Quantiles
+    from fitnoise.reading.ratios import CombinedRatios, ComparedRatios, Ratios
     from fitnoise.reading.release import Release
 
 MAX_CHARACTERS = 10_000

@@ -40,7 +40,7 @@ from fitnoise.mechanisms.rebuilding import RebuiltTables, SectorTables
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reading.derived_tables import DerivedTables
-from fitnoise.reading.estimates import RowLabels
+from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_table, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import csv_text, read_text

@@ -2,7 +2,7 @@
 
 A record of x counts (high − x)/(high − low) at the lower end of the range, and the rest at the upper one. With counts c
 and d there, the number of records is c + d, and their sum is low · c + high · d. So a mean is a ratio of two forms, and
-its interval is that of :func:`fitnoise.reading.estimates.inverted`. Post-processing only.
+its interval is that of :func:`fitnoise.reading.ratio_intervals.inverted`. Post-processing only.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import scipy.sparse as sp
 
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Domain
-from fitnoise.reading.estimates import inverted
 from fitnoise.reading.laws import law
 from fitnoise.reading.linear_forms import AnswerSource, Forms
+from fitnoise.reading.ratio_intervals import inverted
 from fitnoise.reading.release_files import MEAN_COLUMNS, Columns, label_columns
 from fitnoise.request.workloads import Table, slug
 

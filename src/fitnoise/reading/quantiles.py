@@ -25,8 +25,8 @@ from scipy.optimize import isotonic_regression
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.reading.comparisons import LabelledNumbers
-from fitnoise.reading.estimates import Estimates, RowLabels
+from fitnoise.reading.estimates import Estimates
+from fitnoise.reading.labelled_numbers import LabelledNumbers, RowLabels
 from fitnoise.reading.laws import Law, law, level
 from fitnoise.reading.linear_forms import Forms
 from fitnoise.reading.refusals import UNCOMPUTED

@@ -12,10 +12,12 @@ from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Attribute, Domain
 from fitnoise.messages import english, rule_messages
-from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
+from fitnoise.reading.estimates import Estimates, mean
+from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import AnswerSource
 from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.questions import ReaderQuestion, append_cut, names, refuse
+from fitnoise.reading.ratios import Ratios
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 
 
@@ -146,7 +148,7 @@ class QuestionMixin(abc.ABC):
                 `count`.
 
         **Guarantees**
-            The means keep the guarantees of :class:`~fitnoise.reading.estimates.Ratios`. A mean and the ends of its
+            The means keep the guarantees of :class:`~fitnoise.reading.ratios.Ratios`. A mean and the ends of its
             interval lie between the least and the largest value that the conditions admit.
 
         Example:
@@ -184,7 +186,7 @@ class QuestionMixin(abc.ABC):
                 place=attribute,
             ) from None
         universe = append_cut(count.universe, _cut(attribute, numeric, ceiling))
-        return Ratios.mean(total, count, (float(here.min()), float(here.max())), universe)
+        return mean(total, count, (float(here.min()), float(here.max())), universe)
 
     def total(
         self,

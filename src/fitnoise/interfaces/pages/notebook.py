@@ -17,9 +17,9 @@ from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.messages import NOTHING, english, translator
 from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.comparisons import LabelledNumbers
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import statistic
+from fitnoise.reading.labelled_numbers import LabelledNumbers
 from fitnoise.reading.layouts import Tabled, decimals, layout, publication_of
 from fitnoise.reading.release import Release
 

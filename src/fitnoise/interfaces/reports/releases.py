@@ -20,11 +20,11 @@ from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.combining import Combination
-from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
-from fitnoise.reading.estimates import Estimates, Ratios
+from fitnoise.reading.estimates import Estimates
 from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
+from fitnoise.reading.ratios import CombinedRatios, ComparedRatios, Ratios
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
