@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH, Answers, CellStructure, Design, NoiseSource
-from fitnoise.kernel.designs.query_blocks import check_sizes
+from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH, Answers, CellStructure, Design, NoiseSource, other_domain
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
 
@@ -44,6 +43,10 @@ class LinearDesign(Design):
     """
 
     structure: CellStructure
+
+    def attributes(self) -> tuple[str, ...]:
+        """Return the names of all attributes of the tables, also of those on which no query depends."""
+        return tuple(name for name, _ in (*self.structure.exchangeable, *self.structure.structured))
 
     @property
     @abc.abstractmethod
@@ -77,7 +80,9 @@ class LinearDesign(Design):
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless the design fits a domain whose attributes have these numbers of values."""
-        check_sizes(self.structure, sizes, steps)
+        axes, amount_steps = (*self.structure.exchangeable, *self.structure.structured), dict(self.structure.steps)
+        if any(sizes.get(name) != n or steps.get(name) != amount_steps.get(name) for name, n in axes):
+            raise other_domain("strategy")
 
 
 class GaussianDesign(LinearDesign):

@@ -28,7 +28,6 @@ attributes. So the theorem stays valid: in each cell of that attribute a record 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -37,7 +36,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Indices
-from fitnoise.kernel.designs._base import CellStructure, other_domain
+from fitnoise.kernel.designs._base import CellStructure
 
 INT64_SAFE_LIMIT = 2**62
 """The bound below which an int64 can be negated, added once and compared without overflow."""
@@ -158,14 +157,6 @@ def attribute_names(
     last = np.arange(len(names) - len(inner), len(names))
     rows = np.concatenate([attributes, np.tile(last, (len(attributes), 1))], axis=1)
     return [tuple(row) for row in names[rows].tolist()]
-
-
-def check_sizes(structure: CellStructure, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise PlanError unless every attribute is in the domain, with these numbers of values and steps of amounts."""
-    axes = (*structure.exchangeable, *structure.structured)
-    amount_steps = dict(structure.steps)
-    if any(sizes.get(name) != n or steps.get(name) != amount_steps.get(name) for name, n in axes):
-        raise other_domain("strategy")
 
 
 def refuse_amounts(structure: CellStructure) -> None:

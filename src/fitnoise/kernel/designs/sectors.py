@@ -479,8 +479,7 @@ class Strategy(GaussianDesign):
 
     def _caps(self, adjacency: Adjacency) -> list[_Cap | None]:
         """Return the caps of the pattern along the axes; None for one that gives no bound."""
-        names = [a for a, _ in (*self.structure.exchangeable, *self.structure.structured)]
-        shared = ((adjacency.shared_axes(names, attributes), limit) for attributes, limit in adjacency.pattern.caps)
+        shared = ((adjacency.shared_axes(self.attributes(), names), limit) for names, limit in adjacency.pattern.caps)
         return [None if copies is None else _Cap(frozenset(axes), limit * copies) for (axes, copies), limit in shared]
 
     @property
@@ -591,8 +590,7 @@ class Strategy(GaussianDesign):
     def _partner_products(self, caps: Sequence[_Cap], adjacency: Adjacency) -> _Partners:
         """Return the X_ij of a record with one that may occur next to it."""
         unit, grams = self._grams()
-        axes = (*self.structure.exchangeable, *self.structure.structured)
-        fixed, _ = adjacency.shared_axes([a for a, _ in axes], adjacency.pattern.fixed)
+        fixed, _ = adjacency.shared_axes(self.attributes(), adjacency.pattern.fixed)
         free = [i for i, n in enumerate(self.sizes) if n > 1]
         held = {i for i in free if self.structure.names[i] in fixed}
         allowed = ~self._differing([i for i, (a, _) in enumerate(self.structure.structured) if a in fixed])
