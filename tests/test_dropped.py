@@ -2,7 +2,9 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -15,12 +17,14 @@ from fitnoise.engines import open_counter, sql
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel.counting import Dropped
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.measure import measure
 from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from laws.counting import DROP, HistogramCounter
 from records import Records
 from refused import refused
+from replayed_noise import Replay
 
 DOMAIN = fn.Domain(x=fn.Ordered(0, 2), y=fn.Categorical(["u", "v"], if_missing="drop", if_outside="drop"))
 ROWS = [(x, y, p) for x in (0, 1, 2, 9, -1) for y in ("u", "v", "w") for p in ("a", "b", "", "c")]
@@ -80,6 +84,112 @@ def test_an_attribute_that_says_it_itself_drops_and_others_refuse(tmp_path):
     assert counter.dropped == Dropped(4, 2, {"y": 2})
     with refused("data.records-outside-domain"):
         open_counter(frame.assign(x=[0, 1, 7, 2]), DOMAIN, DataSource()).count([("x",)])
+
+
+ONE_NUMBER = fn.Domain(
+    x=fn.Ordered(0, 2),
+    y=fn.Categorical(["u"]),
+    z=fn.Hierarchy(["country", "town"], [("n", "a"), ("n", "b")]),
+    sex=fn.Categorical(["f", "m"]),
+)
+"""Attributes all of whose values count in one number of some table: in one group, as one code, at the top."""
+
+ONE_NUMBER_TABLES = [
+    fn.table(groups={"x": {"all": [0, 2]}}, margin=3),
+    fn.table("sex", "y", margin=3),
+    fn.table("country", margin=3),
+]
+
+INSIDE = {"x": [0, 1, 2], "y": ["u", "u", "u"], "z": ["a", "b", "a"], "sex": ["f", "m", "m"]}
+OUTSIDE = {"x": 9, "y": "w", "z": "c", "sex": "?"}
+
+
+@cache
+def one_number_order(privacy, outside):
+    publication = fn.Publication(fn.Workload(ONE_NUMBER, ONE_NUMBER_TABLES), source=outside_is(outside))
+    return fn.plan(replace(publication, privacy=privacy)).order
+
+
+def outside_is(outside, table=None):
+    return DataSource("people", table=table, outside_domain=outside)
+
+
+def one_number_counter(source, folder, values, outside):
+    source_case = zoo.COUNTERS[source]
+    kinds = {a: "int64" if a == "x" else "string" for a in values}
+    data = source_case.make(Records(ONE_NUMBER, values, kinds), folder)
+    return open_counter(data, ONE_NUMBER, outside_is(outside, source_case.table))
+
+
+def with_one_outside(attribute):
+    """Return the records of INSIDE, and one more that is outside in an attribute."""
+    return {a: [*values, OUTSIDE[a] if a == attribute else values[0]] for a, values in INSIDE.items()}
+
+
+def exact_answers(order, counter):
+    with Ledger(":memory:") as ledger:
+        answers = measure(order, counter, ledger, noise=Replay()).answers
+    return [[np.asarray(y).tolist() for y in part] for part in answers]
+
+
+@pytest.mark.parametrize("attribute", OUTSIDE)
+@pytest.mark.parametrize("source", ["csv", "parquet", "excel", "arrow table", "polars", "pandas objects", *ENGINES])
+def test_a_record_outside_is_found_where_all_values_count_in_one_number(source, attribute, tmp_path, untried):
+    """Each of these attributes is in a table, and no number depends on three of them."""
+    values, refuse = with_one_outside(attribute), DataSource().outside_domain
+    for privacy in ("zcdp", "pure"):
+        inside = exact_answers(one_number_order(privacy, DROP), one_number_counter(source, tmp_path, INSIDE, DROP))
+        order, counter = one_number_order(privacy, DROP), one_number_counter(source, tmp_path, values, DROP)
+        assert exact_answers(order, counter) == inside
+        assert counter.dropped == Dropped(4, 1, {attribute: 1})
+        order, counter = one_number_order(privacy, refuse), one_number_counter(source, tmp_path, values, refuse)
+        with refused("data.records-outside-domain") as caught:
+            exact_answers(order, counter)
+        assert f"'{attribute}'" in str(caught.value)
+        assert exact_answers(order, one_number_counter(source, tmp_path, INSIDE, refuse)) == inside
+
+
+@pytest.mark.parametrize("attribute", OUTSIDE)
+def test_counts_made_elsewhere_find_a_record_outside_where_all_values_count_in_one_number(attribute, tmp_path):
+    plan = fn.plan(fn.Workload(ONE_NUMBER, ONE_NUMBER_TABLES))
+    with refused("data.records-outside-domain"):
+        fn.count(plan, pd.DataFrame(with_one_outside(attribute)), tmp_path / "counts", unsealed=True)
+    assert not (tmp_path / "counts").exists()
+    fn.count(plan, pd.DataFrame(INSIDE), tmp_path / "counts", unsealed=True)
+    assert len(fn.release(plan, tmp_path / "counts", ledger=tmp_path / "l.db")["country"]) == 1
+
+
+@pytest.mark.parametrize("attribute", OUTSIDE)
+def test_a_question_finds_a_record_outside_where_its_condition_names_all_values(attribute, tmp_path):
+    data = pd.DataFrame(with_one_outside(attribute))
+    values = {"x": [0, 2], "y": ["u"], "z": ["a", "b"], "sex": ["f", "m"]}
+    question = fn.FiniteQuery.count("n", people=9, epsilon=1, where={attribute: values[attribute]})
+    plan = fn.plan(fn.Publication(fn.Workload(ONE_NUMBER, []), questions=[question]))
+    with refused("data.records-outside-domain"):
+        fn.release(plan, data, ledger=tmp_path / "l.db")
+
+
+def test_a_sum_finds_a_record_outside_an_attribute_of_one_value(tmp_path):
+    domain = fn.Domain(y=fn.Categorical(["u"]), pay=fn.Amount(0, 100, step=10))
+    plan = fn.plan(fn.Workload(domain, [fn.table("y", sum="pay", margin=300)]))
+    with refused("data.records-outside-domain"):
+        fn.release(plan, pd.DataFrame({"y": ["u", "w"], "pay": [10, 20]}), ledger=tmp_path / "l.db")
+
+
+def test_a_series_finds_a_record_outside_an_attribute_of_one_value(tmp_path):
+    domain = fn.Domain(month=fn.Categorical(["jan", "feb"]), y=fn.Categorical(["u"]))
+    unit = fn.PrivacyUnit("person", 2, once_per=["month"])
+    plan = fn.plan(fn.Workload(domain, [fn.table("month", "y", margin=3)]), unit=unit, series="month")
+    drawing = {"ledger": tmp_path / "l.db", "series": tmp_path / "series", "period": "jan"}
+    with refused("data.records-outside-domain"):
+        fn.release(plan, pd.DataFrame({"month": ["jan", "jan"], "y": ["u", "w"]}), **drawing)
+    assert len(fn.release(plan, pd.DataFrame({"month": ["jan", "jan"], "y": ["u", "u"]}), **drawing)) == 1
+
+
+def test_an_attribute_that_no_table_shows_is_not_read(tmp_path):
+    plan = fn.plan(fn.Workload(ONE_NUMBER, [fn.table("sex", margin=3)]))
+    data = pd.DataFrame({"sex": ["f", "m"], "x": [9, 9], "y": ["w", "w"]})
+    assert len(fn.release(plan, data, ledger=tmp_path / "l.db")["sex"]) == 2
 
 
 def test_a_level_stands_for_its_attribute():

@@ -290,6 +290,49 @@ def test_only_maximal_margins_are_counted(any_plan):
         assert all(any({domain.attribute_of(a) for a in m} <= s for s in margins_shown) for m in margins)
 
 
+@pytest.mark.no_cover
+def test_every_attribute_of_a_table_is_read(any_plan):
+    """Also one whose values all count in one number: a record outside it must be found."""
+    check_displayed_is_read(any_plan)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("name", zoo.REQUESTS)
+def test_every_mechanism_reads_an_attribute_of_one_value(name):
+    request = zoo.REQUESTS[name]()
+    workload = request.workload
+    domain = fn.Domain({**dict(workload.domain.attributes), "only": fn.Categorical(["x"])})
+    tables = [replace(t, attributes=(*t.attributes, "only")) for t in workload.tables]
+    plan = fn.plan(replace(request, workload=fn.Workload(domain, tables, workload.confidence)))
+    check_displayed_is_read(plan)
+    assert ("only",) in measuring._required_margins(plan.order)
+
+
+def check_displayed_is_read(plan):
+    domain = plan.publication.workload.domain
+    tables = plan.publication.workload.tables
+    displayed = {a for t in tables for a in ((*t.attributes, *t.weights(domain)) if t.matrix is None else domain)}
+    read = {a for m in measuring._counter_margins(measuring._required_margins(plan.order)) for a in m}
+    assert {domain.attribute_of(a) for a in displayed} == {domain.attribute_of(a) for a in read}
+
+
+def test_an_attribute_without_a_margin_has_one_of_its_own():
+    """A level stands for its hierarchy, and designs may name attributes in any order."""
+    tree = fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b")])
+    domain = fn.Domain(place=tree, age=fn.Ordered(0, 1), sex=fn.Categorical(["f", "m"]), only=fn.Ordered(0, 0))
+    order = SimpleNamespace(domain=domain)
+    by_sex = SimpleNamespace(margins=lambda: [("sex", "age"), ()], attributes=lambda: ("sex", "age", "region"))
+    by_age = SimpleNamespace(margins=lambda: [("age", "sex")], attributes=lambda: ("only",))
+    by_place = SimpleNamespace(margins=lambda: [("region",)], attributes=lambda: ("region", "town"))
+    for designs, needed in (
+        ([by_sex], {(), ("age", "sex"), ("region",)}),
+        ([by_sex, by_age], {(), ("age", "sex"), ("region",), ("only",)}),
+        ([by_sex, by_place], {(), ("age", "sex"), ("region",)}),
+        ([by_place], {("region",)}),
+    ):
+        assert measuring._needed_margins(order, designs) == needed
+
+
 # --- the price ------------------------------------------------------------------------------------------
 
 PRICED = [
@@ -1004,7 +1047,7 @@ def test_counts_have_a_digest_of_all_that_decides_them(merge):
         "person", 3, id=None if merge is None else "pid", once_per=["sex"], sum_within_unit=merge or ()
     )
     source = DataSource("homes", where={"year": {"at_least": 2020}, "kind": ["a", "b"]})
-    design = SimpleNamespace(margins=lambda: [("pay", "sex"), ("sex",)])
+    design = SimpleNamespace(margins=lambda: [("pay", "sex"), ("sex",)], attributes=lambda: ("sex", "pay"))
     order = SimpleNamespace(plan="1" * 64, domain=domain, source=source, unit=unit, designs=[design])
     bounds = {
         None: None,

@@ -30,7 +30,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -47,7 +47,7 @@ from fitnoise.kernel.arrays import answers_digest
 from fitnoise.kernel.counting import Counter, Margins, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
 from fitnoise.kernel.counting.sealed import sealed as file_of_counts
-from fitnoise.kernel.designs._base import Answers, Counts, Margin, NoiseSource
+from fitnoise.kernel.designs._base import Answers, Counts, Design, Margin, NoiseSource
 from fitnoise.kernel.ledger import Ledger, LedgerEntry, Price
 from fitnoise.kernel.order import Order, axis_key
 
@@ -440,7 +440,7 @@ def _counts_fingerprint(order: Order) -> str:
 
 def _required_margins(order: Order) -> _RequiredAxes:
     """Return the largest margins of all designs, each with the attributes and levels of its counts."""
-    return {m: order.domain.counting_axes(m) for m in maximal(_needed(order))}
+    return {m: order.domain.counting_axes(m) for m in maximal(_needed_margins(order, order.designs))}
 
 
 def _counter_margins(required: _RequiredAxes) -> list[Margin]:
@@ -448,11 +448,19 @@ def _counter_margins(required: _RequiredAxes) -> list[Margin]:
     return maximal([tuple(a for a, _ in axes) for axes in required.values()])
 
 
-def _needed(order: Order) -> Collection[Margin]:
-    """Return all margins of all designs, each in the order of the domain."""
+def _needed_margins(order: Order, designs: Sequence[Design]) -> set[Margin]:
+    """Return all margins of designs of an order, each in the order of the domain, and those of attributes without any.
+
+    A design has no margin of an attribute all of whose values count in the same numbers, such as one group of all
+    values. Its own margin makes the counter read it, so that the rule for records outside the domain applies there too.
+    No answer depends on this margin.
+    """
     # One order of attributes: designs that name them in different orders share one count.
     position_of = {a: i for i, a in enumerate(order.domain.sizes)}
-    return {tuple(sorted(m, key=position_of.__getitem__)) for d in order.designs for m in d.margins()}
+    needed = {tuple(sorted(m, key=position_of.__getitem__)) for d in designs for m in d.margins()}
+    # A level or a share stands for its hierarchy: its counter reads the same column and finds the same records outside.
+    read = {order.domain.attribute_of(a) for m in needed for a in m}
+    return needed | {(a,) for d in designs for a in d.attributes() if order.domain.attribute_of(a) not in read}
 
 
 def _margin_counts(

@@ -50,6 +50,7 @@ from fitnoise.kernel.measure import (
     _counter_margins,
     _counts_fingerprint,
     _exact_answers,
+    _needed_margins,
     _refuse,
     _RequiredAxes,
 )
@@ -247,7 +248,7 @@ def _required_axes(series: Series) -> _RequiredAxes:
     """
     domain = series.order.domain
     position_of = {a: i for i, a in enumerate(domain.sizes)}
-    needed = {m for d in (series.strategy, *series.designs) for m in d.margins()}
+    needed = _needed_margins(series.order, (series.strategy, *series.designs))
     with_period = {tuple(sorted({*m, series.attribute}, key=position_of.__getitem__)) for m in needed}
     return {m: domain.counting_axes(m) for m in maximal(with_period)}
 

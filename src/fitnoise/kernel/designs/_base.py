@@ -215,6 +215,14 @@ class Design(abc.ABC):
     def margins(self) -> Collection[Margin]:
         """Return the margins that must be counted, by the names of attributes."""
 
+    def attributes(self) -> tuple[str, ...]:
+        """Return the names for which the design was made; none if its margins have them all.
+
+        No margin has an attribute all of whose values count in the same numbers. Such an attribute is still read, and a
+        record with a value outside it is refused or dropped.
+        """
+        return ()
+
     @property
     def nested(self) -> Collection[tuple[str, str, Indices]]:
         """The pairs of levels that the price takes as nested.
