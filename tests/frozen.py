@@ -70,7 +70,7 @@ from fitnoise.kernel.selections import Form, Selection
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.examples import examples
-from fitnoise.request.curves import epsilon_at
+from fitnoise.request.curves import LossSummary
 from fitnoise.request.publication import Variant
 from fitnoise.request.targets import ByTableSize
 
@@ -557,13 +557,14 @@ def close(numbers: Any) -> Any:
 
 def price(loss: Loss) -> dict[str, Any]:
     """Return an exact price: ρ of all noise and of pure noise by cell, and ε of every pure answer."""
+    summary = LossSummary(loss, 1e-6)
     return {
         "rho": exact([loss.rho]),
         "epsilon": None if loss.epsilon is None else exact([loss.epsilon]),
         "by cell": exact([*loss.costs, *loss.implied_rho]),
         "pure": exact(loss.pure_epsilons),
         "finest": exact([loss.precision]),
-        "at delta": close([epsilon_at(loss, 1e-6), loss.mu, loss.best_guess]),
+        "at delta": close([summary.epsilon, summary.mu, summary.best_guess]),
     }
 
 

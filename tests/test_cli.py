@@ -153,7 +153,7 @@ def test_the_complete_path_for_programs(run, here):
     parsed = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
     for key in ("bound", "gap", "rho", "hash"):
         assert plan[key] == getattr(parsed, key)
-    assert (plan["mu"], plan["cost_squared"]) == (parsed.loss.mu, rounded_up(parsed.table_part.exact_cost))
+    assert (plan["mu"], plan["cost_squared"]) == (parsed.loss_summary.mu, rounded_up(parsed.table_part.exact_cost))
     assert plan["epsilon"] == parsed.epsilon()
     assert 0 <= plan["gap"] <= 1e-6
     assert plan["bound"] <= plan["cost_squared"] == pytest.approx(2 * plan["rho"]) == pytest.approx(plan["mu"] ** 2)
@@ -1757,7 +1757,7 @@ def test_the_complete_pure_path_for_programs(run, here, promised):
     assert plan["objective_value"] == pytest.approx(float(epsilon) ** 2 / 2)
     assert 0 < plan["rho"] < plan["objective_value"]
     assert plan["cost_squared"] == pytest.approx(float(epsilon) ** 2)
-    assert plan["mu"] == parsed.loss.mu < pure_mu(epsilon)
+    assert plan["mu"] == parsed.loss_summary.mu < pure_mu(epsilon)
     assert plan["gap"] == pytest.approx(plan["objective_value"] / plan["bound"] - 1)
     assert 1 < parsed.table_part.ratio < 10
     for table in plan["tables"]:
@@ -1798,7 +1798,7 @@ def test_the_complete_pure_path_for_people(run, here, promised):
     assert (err.splitlines()[0], err.splitlines()[-1]) == ("planning …", "wrote plan.json")
     assert "share of bound" in out.splitlines()[0]
     assert f"\nprice      epsilon = {plan.epsilon():.7f}, pure, for one record, added or removed\n" in out
-    assert f"           this implies rho = {plan.rho:.7f} and mu = {plan.loss.mu:.6f}\n" in out
+    assert f"           this implies rho = {plan.rho:.7f} and mu = {plan.loss_summary.mu:.6f}\n" in out
     part = plan.table_part
     assert re.search(
         rf"\nproof      epsilon\^2/2 = {part.objective_value:.8g}, {part.ratio:.4g} times a bound: no .* Laplace", out

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import zoo
 from conftest import zoo_plan
 from fitnoise.kernel import privacy
-from fitnoise.kernel.losses import Loss, best_guess
+from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import gaussian_delta, lattice_delta
 from fitnoise.request import curves
-from fitnoise.request.curves import epsilon_at, gaussian_epsilon, lattice_epsilon, lattice_mu
+from fitnoise.request.curves import LossSummary, best_guess, epsilon_at, gaussian_epsilon, lattice_epsilon, lattice_mu
 
 
 def curve(mu, epsilon):
@@ -202,14 +202,15 @@ def test_how_often_a_guess_is_right():
     """Φ(μ/2) for Gaussian noise, e^ε/(1 + e^ε) for a pure answer; never more than the bound of ρ, nor than 1."""
     for cost in (Fraction(1, 10**6), Fraction(1, 14), Fraction(1), Fraction(400)):
         loss = Loss.concentrated(cost / 2, privacy.MAX_PRECISION)
-        assert loss.best_guess == pytest.approx(float(mpmath.ncdf(math.sqrt(cost) / 2)), rel=1e-6)
+        guess = LossSummary(loss, 1e-6).best_guess
+        assert guess == pytest.approx(float(mpmath.ncdf(math.sqrt(cost) / 2)), rel=1e-6)
         rho = float(cost / 2)
-        assert loss.best_guess <= 0.5 + min(math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho))) / 2 + 1e-12
+        assert guess <= 0.5 + min(math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho))) / 2 + 1e-12
     for epsilon in (Fraction(1, 100), Fraction(1), Fraction(20)):
         right = 1 / (1 + math.exp(-epsilon))
-        assert right <= Loss.of_epsilon(epsilon, by_cell=True).best_guess <= right * (1 + 1e-8)
-    assert Loss.concentrated(Fraction(10**6)).best_guess == 1
-    assert 0.5 <= Loss.zero().best_guess <= 0.5 + 1e-15
+        assert right <= LossSummary(Loss.of_epsilon(epsilon, by_cell=True), 1e-6).best_guess <= right * (1 + 1e-8)
+    assert LossSummary(Loss.concentrated(Fraction(10**6)), 1e-6).best_guess == 1
+    assert 0.5 <= LossSummary(Loss.zero(), 1e-6).best_guess <= 0.5 + 1e-15
 
 
 def test_a_guess_is_bounded_by_whatever_is_known():
@@ -246,5 +247,5 @@ def test_plans_know_their_lattices(name):
     plan = zoo_plan(name)
     min_variance = min(Fraction(float(g.scales.min())) for g in plan.table_part.strategy.groups)
     assert plan.loss.precision == 1 / min_variance**2 <= privacy.MAX_PRECISION
-    assert plan.epsilon(1e-6) == pytest.approx(gaussian_epsilon(plan.loss.mu, 1e-6), rel=4e-6)
+    assert plan.epsilon(1e-6) == pytest.approx(gaussian_epsilon(plan.loss_summary.mu, 1e-6), rel=4e-6)
     assert plan.epsilon(1e-6) < curves.zcdp_epsilon(plan.loss.rho, 1e-6)

@@ -566,7 +566,7 @@ def test_a_plan_pays_for_tables_and_answers(plan):
     assert plan.loss.rho == tables_only.loss.rho + sum(q.exact_epsilon**2 / 2 for q in plan.questions)
     assert plan.loss.epsilon is None
     assert plan.epsilon() > tables_only.epsilon()
-    assert plan.loss.mu > tables_only.loss.mu
+    assert plan.loss_summary.mu > tables_only.loss_summary.mu
     assert plan.gap == tables_only.gap
     assert plan.table_part.objective_value == tables_only.table_part.objective_value
 
@@ -579,7 +579,9 @@ def test_a_pure_plan_adds_every_epsilon():
         2 * stats.norm.ppf(1 / (1 + math.exp(-e)))
         for e in (tables_only.loss.epsilon, *[q.exact_epsilon for q in pure_plan.questions])
     ]
-    assert pure_plan.loss.mu == pytest.approx(min(math.hypot(*gaussian_mus), math.sqrt(math.pi * pure_plan.loss.rho)))
+    assert pure_plan.loss_summary.mu == pytest.approx(
+        min(math.hypot(*gaussian_mus), math.sqrt(math.pi * pure_plan.loss.rho))
+    )
 
 
 @pytest.mark.no_cover

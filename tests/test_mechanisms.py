@@ -167,7 +167,7 @@ def test_the_first_steps_of_a_newcomer(tmp_path):
     plan = fn.plan(workload, gap=1e-6)
     assert plan.bound <= float(plan.table_part.exact_cost)
     assert plan.gap <= 1e-6
-    assert plan.rho == pytest.approx(plan.loss.mu**2 / 2)
+    assert plan.rho == pytest.approx(plan.loss_summary.mu**2 / 2)
     assert curves.zcdp_epsilon(plan.loss.rho, 1e-6) > 1.05 * plan.epsilon(delta=1e-6) > 0
     rng = np.random.default_rng(0)
     people = pd.DataFrame(

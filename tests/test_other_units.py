@@ -41,7 +41,7 @@ def account(unit, source="default"):
 def test_a_household_of_h_persons_pays_h_squared_times_rho_and_h_times_mu_and_epsilon(plan):
     (_, household), (_, swap) = plan.other_losses
     assert household.rho == 25 * plan.loss.rho
-    assert household.mu == pytest.approx(5 * plan.loss.mu, rel=1e-12)
+    assert plan.unit_summaries[1][1].mu == pytest.approx(5 * plan.loss_summary.mu, rel=1e-12)
     assert plan.loss.rho < swap.rho <= 4 * plan.loss.rho
     pure = planned(HOUSEHOLD, privacy="pure")
     ((_, loss),) = pure.other_losses

@@ -14,11 +14,11 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
-from fitnoise.kernel.losses import best_guess
 from fitnoise.messages import english
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS, warnings
 from fitnoise.reading.registry import registry_record
 from fitnoise.reading.verification import verify
+from fitnoise.request.curves import best_guess
 from fitnoise_studio.page_parts import render_part
 from laws.releases import answered
 from laws.reports import in_words
@@ -82,7 +82,7 @@ def test_the_threshold_is_that_of_the_best_guess():
     edge = 2 * NormalDist().inv_cdf(ALMOST_CERTAIN_GUESS) ** 2  # ρ = μ²/2, μ = 2 Φ⁻¹(0.99)
     assert edge == pytest.approx(10.824, abs=1e-3)
     below, above = planned(edge * 0.999), planned(edge * 1.001)
-    assert below.loss.best_guess <= ALMOST_CERTAIN_GUESS < above.loss.best_guess
+    assert below.loss_summary.best_guess <= ALMOST_CERTAIN_GUESS < above.loss_summary.best_guess
     assert (warning_texts(below), len(warning_texts(above))) == ([], 1)
     assert document(plan_report(below))["warnings"] == []
     assert 'class="warning"' not in report.page(below)

@@ -83,8 +83,8 @@ def test_every_kind_of_plan_is_reported(plan):
         assert printed[key] == getattr(plan, key)
     for key in ("objective_value", "numbers", "noisy_answers"):
         assert printed[key] == getattr(plan.table_part, key)
-    assert (printed["mu"], printed["cost_squared"]) == (plan.loss.mu, rounded_up(plan.table_part.exact_cost))
-    assert (printed["epsilon"], printed["best_guess"]) == (plan.epsilon(), plan.loss.best_guess)
+    assert (printed["mu"], printed["cost_squared"]) == (plan.loss_summary.mu, rounded_up(plan.table_part.exact_cost))
+    assert (printed["epsilon"], printed["best_guess"]) == (plan.epsilon(), plan.loss_summary.best_guess)
     assert [t["achieved_moe"] for t in printed["tables"]] == [s.achieved_moe for s in plan.summaries]
     assert [q["epsilon_exact"] for q in printed["finite"]] == [str(q.exact_epsilon) for q in plan.questions]
     names = [s.title for s in report.sections if s.title]

@@ -62,12 +62,12 @@ def check_plan(plan, gap=GAP):
     assert Fraction(plan.rho) >= plan.loss.rho
     if plan.loss.epsilon is None:
         assert plan.loss.rho == plan.table_part.exact_cost / 2
-        assert plan.loss.mu**2 == pytest.approx(float(plan.table_part.exact_cost), rel=EXACT)
+        assert plan.loss_summary.mu**2 == pytest.approx(float(plan.table_part.exact_cost), rel=EXACT)
     else:
         assert plan.loss.epsilon**2 == plan.table_part.exact_cost
         assert Fraction(plan.epsilon()) >= plan.loss.epsilon
-        assert special.ndtr(-plan.loss.mu / 2) >= special.expit(-plan.epsilon()) * (1 - EXACT)
-        assert plan.loss.mu**2 <= math.pi * plan.rho * (1 + EXACT)
+        assert special.ndtr(-plan.loss_summary.mu / 2) >= special.expit(-plan.epsilon()) * (1 - EXACT)
+        assert plan.loss_summary.mu**2 <= math.pi * plan.rho * (1 + EXACT)
     prices = sum(t.price for t in plan.table_part.tables)
     assert 0 <= prices <= 1 if objective.goal is Goal.HYBRID else prices == pytest.approx(1)
 

@@ -264,7 +264,7 @@ class Loss:
         # The ρ of pure noise is not that of Gaussian noise: with precision 1, only ρ is claimed for the sum.
         return Loss.concentrated(worst, Fraction(1) if self.pure_epsilons else self.precision)
 
-    # --- as ε at a δ, and as μ --------------------------------------------------------------------------
+    # --- as δ at an ε, and as μ² ---------------------------------------------------------------------
 
     def delta_at(self, epsilon: float) -> float:
         """Return δ at ε, a guarantee for the noise that is used; 0 if all measurements are pure and cost at most ε.
@@ -282,11 +282,6 @@ class Loss:
         return min(
             joined, privacy.zcdp_delta(self.max_cell_rho, below), privacy.lattice_delta(self.gaussian_mu_above, below)
         )
-
-    @property
-    def best_guess(self) -> float:
-        """An upper bound on the probability of a right guess between two neighbours, equally likely before."""
-        return best_guess(self.rho, self.mu_squared)
 
     @cached_property
     def mu_squared(self) -> Fraction | None:
@@ -331,17 +326,6 @@ class Loss:
         """μ of all measurements, rounded up; above every bound if no μ′² exists."""
         return _root_above(self.mu_squared)
 
-    @property
-    def mu(self) -> float:
-        """μ, for continuous instead of discrete Gaussian noise: the smaller of two values.
-
-        One adds the squared `pure_mu` of each pure ε to Δ² of the Gaussian noise. The other adds π times the ρ of the
-        pure numbers in each cell, as each of these numbers has μ² ≤ π/2 ε².
-        """
-        pairs = zip(self.costs, self.implied_rho, strict=True)
-        by_number = privacy.mu(2 * max(c + privacy.HALF_PI * i for c, i in pairs))
-        return min(by_number, math.hypot(privacy.mu(2 * self.max_cell_rho), *map(privacy.pure_mu, self.pure_epsilons)))
-
 
 def _union(own_axes: Axes, further_axes: Axes) -> Axes:
     """Return the axes of both, in order of appearance; raise LedgerError if they give one name two sizes."""
@@ -369,30 +353,6 @@ def _added(one: _Placed, other: _Placed, axes: Axes) -> tuple[Fraction, ...]:
     if not axes:
         return (max(one[1]) + max(other[1]),)
     return tuple(np.ravel(np.add(_broadcast(*one, axes), _broadcast(*other, axes), dtype=object)).tolist())
-
-
-def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:
-    """Return an upper bound on the probability that the best guess between two neighbouring databases is right.
-
-    The attacker knows both databases, considered them equally likely before, and has seen everything released.
-
-    Args:
-        rho: ρ of everything released; None if unknown.
-        mu_squared: μ² of everything released, as in `Loss.mu_squared`; None if unknown.
-
-    Returns:
-        ½ + ½ δ(0), a probability from ½ to 1, rounded up.
-
-    **Guarantees**
-        * The result is the smaller of the results by ρ and by μ², and 1 if both are unknown.
-        * The result is never below Φ(μ/2) of Gaussian noise, nor below e^ε/(1 + e^ε) of one pure answer.
-
-    Source: Dong, Roth and Su, "Gaussian Differential Privacy" (2019); docs/what_epsilon_means.md.
-    """
-    by_rho = 1.0 if rho is None or rho > privacy.MAX_PARAMETER else privacy.zcdp_delta(rho, 0.0)
-    delta = min(by_rho, privacy.lattice_delta(_root_above(mu_squared), 0.0))
-    # 1 + δ is rounded to nearest, by at most half a unit in its last place: the next float covers this.
-    return min(1.0, math.nextafter((1 + delta) / 2, 2.0))
 
 
 def _root_above(square: Fraction | None) -> float:

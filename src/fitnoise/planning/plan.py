@@ -33,7 +33,7 @@ from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
 from fitnoise.mechanisms.registry import planner_by_name, suitable_planner
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
-from fitnoise.request.curves import epsilon_at
+from fitnoise.request.curves import LossSummary, epsilon_at
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 
@@ -248,6 +248,21 @@ class Plan(HtmlDisplay):
     def rho(self) -> float:
         """ρ of the complete release, rounded up to a float. The guarantee is ρ-zCDP."""
         return rounded_up(self.loss.rho)
+
+    @property
+    def loss_summary(self) -> LossSummary:
+        """The loss in the numbers that reports state: ρ, ε at the publication's δ, μ and the best guess."""
+        return LossSummary(self.loss, self.publication.delta)
+
+    @property
+    def unit_summaries(self) -> tuple[tuple[PrivacyUnit, LossSummary], ...]:
+        """Each unit with a charge and the numbers that reports state of its loss, the protected unit first.
+
+        Raises:
+            PlanError: The cost for another unit has no bound.
+        """
+        others = ((unit, LossSummary(loss, self.publication.delta)) for unit, loss in self.other_losses)
+        return ((self.publication.unit, self.loss_summary), *others)
 
     def epsilon(self, delta: float | None = None) -> float:
         """Return ε at δ, guaranteed for the discrete noise that is used, rounded up.

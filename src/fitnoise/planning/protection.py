@@ -1,6 +1,6 @@
 """Warnings about plans that protect almost no one.
 
-The measure is the best guess (:func:`fitnoise.kernel.losses.best_guess`). It is the probability that an attacker who
+The measure is the best guess (:func:`fitnoise.request.curves.best_guess`). It is the probability that an attacker who
 knows everything else guesses which of two neighbouring databases was released. A warning refuses nothing.
 """
 
@@ -25,9 +25,9 @@ def warnings(plan: Plan) -> Iterator[Message]:
     Returns:
         One message for each such unit; empty if every best guess is at most `ALMOST_CERTAIN_GUESS`.
     """
-    for unit, loss in ((plan.publication.unit, plan.loss), *plan.other_losses):
-        if loss.best_guess > ALMOST_CERTAIN_GUESS:
+    for unit, summary in plan.unit_summaries:
+        if summary.best_guess > ALMOST_CERTAIN_GUESS:
             # Replaced records are present in both databases: the attacker guesses an answer, not the presence.
             replaced = unit.neighbours is Neighbours.REPLACE_ONE
-            values = (Value("unit", unit.name), Value("guess", loss.best_guess, ValueKind.PROBABILITY))
+            values = (Value("unit", unit.name), Value("guess", summary.best_guess, ValueKind.PROBABILITY))
             yield Message("report.protected.answer" if replaced else "report.protected.presence", values)

@@ -22,7 +22,7 @@ from fitnoise.messages import Message, Value, ValueKind, document, map_messages
 from fitnoise.planning import protection
 from fitnoise.planning.plan import Plan
 from fitnoise.request.coverage import uncounted, uncounted_by_question
-from fitnoise.request.curves import epsilon_at
+from fitnoise.request.curves import LossSummary
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Family, Table
@@ -163,15 +163,15 @@ def charge(plan: Plan) -> dict[str, Any]:
         "rho": str(rho),
         "rho_decimal": rounded_up(rho),
         **_pure(plan.loss),
-        "mu": plan.loss.mu,
+        "mu": plan.loss_summary.mu,
         "mu_squared": str(plan.loss.mu_squared),
         "delta": delta,
-        "epsilon": epsilon_at(plan.loss, delta),
+        "epsilon": plan.epsilon(),
         "source": publication.source.name,
         **({} if publication.source.account is None else {"account": publication.source.account}),
         "privacy_unit": unit_message(unit),
         **_describe_enforcement(plan, unit),
-        **({} if not plan.other_losses else {"other_units": [_other(plan, *x) for x in plan.other_losses]}),
+        **({"other_units": others} if (others := [_other(plan, *x) for x in plan.unit_summaries[1:]]) else {}),
         **({"warnings": warned} if (warned := [*protection.warnings(plan)]) else {}),
     }
 
@@ -415,16 +415,15 @@ def _describe_enforcement(plan: Plan, unit: PrivacyUnit) -> dict[str, tuple[Mess
     return {"records": messages} if messages else {}
 
 
-def _other(plan: Plan, unit: PrivacyUnit, loss: Loss) -> dict[str, Any]:
+def _other(plan: Plan, unit: PrivacyUnit, summary: LossSummary) -> dict[str, Any]:
     """Return the cost of the release for another unit."""
-    epsilon, enforcement = epsilon_at(loss, plan.publication.delta), _describe_enforcement(plan, unit)
     return {
         "privacy_unit": unit_message(unit),
-        **enforcement,
-        "rho": str(loss.rho),
-        **_pure(loss),
-        "mu": loss.mu,
-        "epsilon": epsilon,
+        **_describe_enforcement(plan, unit),
+        "rho": str(summary.loss.rho),
+        **_pure(summary.loss),
+        "mu": summary.mu,
+        "epsilon": summary.epsilon,
     }
 
 

@@ -1,4 +1,4 @@
-"""Invert the privacy curves: ε at a δ, and the largest μ or ρ for a pair (ε, δ).
+"""Invert the privacy curves: ε at a δ, and the largest μ or ρ for a pair (ε, δ). Summarise losses for reports.
 
 The kernel evaluates the curves forward (:mod:`fitnoise.kernel.privacy`). Each function here finds a root. All
 except `gaussian_epsilon` and `gaussian_mu` then move to the safe side until a forward evaluation of the kernel proves
@@ -11,14 +11,26 @@ the result.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import final
 
 from scipy import special
 
 from fitnoise.kernel import privacy
 from fitnoise.kernel.losses import Loss, rounded_up
 
-__all__ = ["epsilon_at", "gaussian_epsilon", "gaussian_mu", "lattice_epsilon", "lattice_mu", "zcdp_epsilon", "zcdp_rho"]
+__all__ = [
+    "LossSummary",
+    "best_guess",
+    "epsilon_at",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "lattice_epsilon",
+    "lattice_mu",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -240,6 +252,76 @@ def epsilon_at(loss: Loss, delta: float) -> float:
     while epsilon <= privacy.MAX_PARAMETER and loss.delta_at(epsilon) > delta:
         epsilon = math.nextafter(epsilon, math.inf)
     return epsilon
+
+
+def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:
+    """Return an upper bound on the probability that the best guess between two neighbouring databases is right.
+
+    The attacker knows both databases, considered them equally likely before, and has seen everything released.
+
+    Args:
+        rho: ρ of everything released; None if unknown.
+        mu_squared: μ² of everything released, as in `Loss.mu_squared`; None if unknown.
+
+    Returns:
+        ½ + ½ δ(0), a probability from ½ to 1, rounded up.
+
+    **Guarantees**
+
+    - The result is the smaller of the results by ρ and by μ², and 1 if both are unknown.
+    - The result is never below Φ(μ/2) of Gaussian noise, nor below e^ε/(1 + e^ε) of one pure answer.
+
+    Source: Dong, Roth and Su, "Gaussian Differential Privacy" (2019); docs/what_epsilon_means.md.
+    """
+    largest = privacy.MAX_PARAMETER
+    by_rho = 1.0 if rho is None or rho > largest else privacy.zcdp_delta(rho, 0.0)
+    by_mu = (
+        1.0 if mu_squared is None or mu_squared > largest else privacy.lattice_delta(privacy.mu_above(mu_squared), 0.0)
+    )
+    # 1 + δ is rounded to nearest, by at most half a unit in its last place: the next float covers this.
+    return min(1.0, math.nextafter((1 + min(by_rho, by_mu)) / 2, 2.0))
+
+
+@final
+@dataclass(frozen=True)
+class LossSummary:
+    """A loss in the numbers that reports state.
+
+    Args:
+        loss: The loss of a release.
+        delta: δ in (0, 1), at which ε is stated.
+    """
+
+    loss: Loss
+    delta: float
+
+    @property
+    def rho(self) -> float:
+        """ρ, rounded up to a float: below the exact one it would promise too much."""
+        return rounded_up(self.loss.rho)
+
+    @property
+    def epsilon(self) -> float:
+        """ε at δ, as `epsilon_at` states it."""
+        return epsilon_at(self.loss, self.delta)
+
+    @property
+    def mu(self) -> float:
+        """μ, for continuous instead of discrete Gaussian noise: the smaller of two values.
+
+        One adds the squared `pure_mu` of each pure ε to Δ² of the Gaussian noise. The other adds π times the ρ of the
+        pure numbers in each cell, as each of these numbers has μ² ≤ π/2 ε².
+        """
+        loss = self.loss
+        pairs = zip(loss.costs, loss.implied_rho, strict=True)
+        by_number = privacy.mu(2 * max(c + privacy.HALF_PI * i for c, i in pairs))
+        separate = math.hypot(privacy.mu(2 * loss.max_cell_rho), *map(privacy.pure_mu, loss.pure_epsilons))
+        return min(by_number, separate)
+
+    @property
+    def best_guess(self) -> float:
+        """An upper bound on the probability of a right guess between two neighbours, equally likely before."""
+        return best_guess(self.loss.rho, self.loss.mu_squared)
 
 
 def _check_probability(value: float) -> float:

@@ -29,7 +29,6 @@ from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, public
 from fitnoise.reading.refusals import missing_package
 from fitnoise.reporting import Report, distinct_heading
 from fitnoise.request.coverage import ValueList, uncounted
-from fitnoise.request.curves import epsilon_at
 from fitnoise.request.workloads import Workload
 
 if TYPE_CHECKING:
@@ -125,7 +124,6 @@ def environment(language: str, also: str = "") -> Environment:
     }
     templates.globals |= {
         "heading": partial(heading, page_language),
-        "epsilon_at": epsilon_at,
         "numbers_of": lambda table: numbers(table, page_language),
         "of_records": of_records,
         "references": references,

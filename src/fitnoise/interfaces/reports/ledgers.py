@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from fitnoise.kernel import privacy
 from fitnoise.kernel.ledger import LedgerEntry, Quote
-from fitnoise.kernel.losses import Loss, best_guess
+from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account
 from fitnoise.messages import Content, Message, Value, ValueKind
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE
@@ -138,11 +138,11 @@ def _warned(balance: Quote) -> tuple[list[Message], tuple[Value, ...]]:
     A cap on ρ is judged by the Gaussian release that fits it, μ² = 2ρ: such a release reaches its best guess.
     """
     pure, mu_squared, cap = balance.epsilon_cap, balance.mu_squared_cap, balance.cap
-    spent = best_guess(balance.spent, balance.mu_squared_spent)
+    spent = curves.best_guess(balance.spent, balance.mu_squared_spent)
     # A guess at random is right with probability ½: without a cap there is nothing to warn about.
     capped = 0.5
     if cap is not None:
-        capped = best_guess(None, privacy.pure_mu_squared(pure) if pure is not None else mu_squared or 2 * cap)
+        capped = curves.best_guess(None, privacy.pure_mu_squared(pure) if pure is not None else mu_squared or 2 * cap)
     guesses = (Value("spent_guess", spent, ValueKind.PROBABILITY), Value("cap_guess", capped, ValueKind.PROBABILITY))
     texts = []
     if spent > ALMOST_CERTAIN_GUESS:

@@ -17,8 +17,7 @@ import numpy as np
 
 from fitnoise.interfaces.reports.costs import messages_for
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.units import PrivacyUnit
+from fitnoise.kernel.losses import rounded_up
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
@@ -36,7 +35,6 @@ from fitnoise.reading.description import (
 )
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.coverage import uncounted_by_question
-from fitnoise.request.curves import epsilon_at
 from fitnoise.request.publication import Goal
 from fitnoise.request.workloads import Family
 
@@ -272,11 +270,11 @@ def _price(plan: Plan) -> Section:
         Value("source", publication.source.name),
         Value("account", publication.source.population),
         Value("rho", plan.rho, ValueKind.COST),
-        Value("mu", plan.loss.mu, ValueKind.FINE),
+        Value("mu", plan.loss_summary.mu, ValueKind.FINE),
         Value("delta", publication.delta, ValueKind.NUMBER),
         Value("epsilon", plan.epsilon(), cost_messages.epsilon),
         cost_messages.pure[0],
-        Value("best_guess", plan.loss.best_guess, ValueKind.PROBABILITY),
+        Value("best_guess", plan.loss_summary.best_guess, ValueKind.PROBABILITY),
     )
     messages = [Message(text, values) for text in cost_messages.total]
     if plan.questions:
@@ -389,7 +387,7 @@ def _amounts(plan: Plan) -> Section:
 def records(plan: Plan) -> Section:
     """Return the ways in which units are kept to the number of records that they are priced for."""
     # Units often share one statement: keys of a dictionary name each once, and in order.
-    by_unit = dict.fromkeys(describe_enforcement(plan, unit) for unit, _ in _charged_for(plan))
+    by_unit = dict.fromkeys(describe_enforcement(plan, unit) for unit, _ in plan.unit_summaries)
     statements = tuple(itertools.chain.from_iterable(by_unit))
     return Section(
         Message("report.section.records"), statements, (Value("records_of_units", statements),) if statements else ()
@@ -434,18 +432,13 @@ def bounds_section(plans: Sequence[Plan]) -> Section:
         {
             "max_records": plan.publication.unit.max_records,
             "rho": plan.rho,
-            "mu": plan.loss.mu,
+            "mu": plan.loss_summary.mu,
             "epsilon": plan.epsilon(),
             "factor": max((float(p.relaxation) ** 0.5 for p in plan.groups if p.publication.budget), default=1.0),
         }
         for plan in plans
     )
     return Section(tables=(ReportTable.from_rows("bounds", columns, rows),))
-
-
-def _charged_for(plan: Plan) -> tuple[tuple[PrivacyUnit, Loss], ...]:
-    """Return the units with a charge, the protected unit first."""
-    return ((plan.publication.unit, plan.loss), *plan.other_losses)
 
 
 def units(plan: Plan) -> Iterator[Section]:
@@ -458,19 +451,18 @@ def units(plan: Plan) -> Iterator[Section]:
         ReportColumn("epsilon", Message("report.heading.epsilon_at", (delta,)), ValueKind.COMPARED),
         ReportColumn("best_guess", Message("report.heading.best_guess"), ValueKind.PROBABILITY),
     )
-    losses = _charged_for(plan)
+    summaries = plan.unit_summaries
     # The protected unit comes first in the table, so that the others can be compared with it. Its own costs are above.
-    if len(losses) > 1:
+    if len(summaries) > 1:
         rows = (
             {
                 "privacy_unit": unit_and_bound(unit),
-                # A cost in decimals is rounded up: below the exact one it would promise too much.
-                "rho": rounded_up(loss.rho),
-                "mu": loss.mu,
-                "epsilon": epsilon_at(loss, plan.publication.delta),
-                "best_guess": loss.best_guess,
+                "rho": summary.rho,
+                "mu": summary.mu,
+                "epsilon": summary.epsilon,
+                "best_guess": summary.best_guess,
             }
-            for unit, loss in losses
+            for unit, summary in summaries
         )
         yield Section(Message("report.section.units"), (Message("report.units.accounts"),))
         yield Section(tables=(ReportTable.from_rows("units", columns, rows),))

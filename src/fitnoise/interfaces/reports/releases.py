@@ -348,7 +348,7 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
             texts[-1] = "report.charged.unchanged"
     values = (
         Value("rho", plan.rho, ValueKind.COST),
-        Value("mu", plan.loss.mu, ValueKind.FINE),
+        Value("mu", plan.loss_summary.mu, ValueKind.FINE),
         Value("epsilon", plan.epsilon(), cost_messages.epsilon),
         Value("delta", publication.delta, ValueKind.NUMBER),
         Value("composed_with", publication.composed_with),
