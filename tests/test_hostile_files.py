@@ -30,6 +30,7 @@ from fitnoise.reading import parquet
 from fitnoise.reading.parquet import MIN_ALLOWED_BYTES
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.release_files import read_text, write_parquet
+from fitnoise.solving import sectors
 from laws.releases import answered
 from refused import refused
 
@@ -462,6 +463,13 @@ def test_a_plan_too_large_for_the_memory_is_an_error_of_fitnoise(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(fn.Plan, "_read", exhaust)
+    with refused("plan.plan-too-large-for-memory"):
+        fn.Plan.from_json(SAMPLE)
+
+
+def test_a_plan_that_needs_more_memory_than_there_is_says_so_to_its_reader(monkeypatch):
+    """The words of planning, "coarsen an attribute", would lead to another plan."""
+    monkeypatch.setattr(sectors, "physical_memory", lambda: 1)
     with refused("plan.plan-too-large-for-memory"):
         fn.Plan.from_json(SAMPLE)
 

@@ -306,7 +306,7 @@ def test_save_refuses_what_another_program_changed(client):
     client.post("/tables", {"number.0": "5"})
     (client.folder.root / "spec.toml").write_text(SPEC + "\n")
     refused = client.post("/save")
-    assert (refused.status_code, "Discard the draft" in refused.text) == (409, True)
+    assert (refused.status_code, "discard the draft" in refused.text) == (409, True)
     assert "Another program changed spec.toml" in client.page("/tables")
 
 

@@ -240,8 +240,8 @@ def _refuse_call(
             "period-again",
             "A period of a series is to be measured again.",
             "A series counts each period once.",
-            "If its answers are lost, draw them again: fitnoise.read_period with redraw, or `fitnoise series write "
-            "--redraw`.",
+            "Write its release from the stored answers: fitnoise.read_period, or `fitnoise series write`. If the "
+            "answers are lost, --redraw draws them again at a further cost.",
             _NOTHING,
             place="again",
         )

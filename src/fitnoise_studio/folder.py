@@ -353,7 +353,7 @@ class Folder:
                     "specification-changed-elsewhere",
                     f"Another program changed {SPEC} after this draft was started.",
                     "The draft must start from the present file.",
-                    "Discard the draft to take the file, or move the file away to keep the draft.",
+                    "Copy the text of .studio/draft.toml, discard the draft, and add your changes to the file again.",
                     "Nothing was written.",
                     place=SPEC,
                 )
@@ -521,7 +521,13 @@ def checked_name(name: str) -> str:
 
 
 def _below(folder: Path, deep: int = MAX_DEPTH, max_names: int = MAX_NAMES) -> Iterator[Path]:
-    """Yield the paths in a folder and in those below, except hidden ones, up to a number; links are not followed."""
+    """Yield the paths in a folder and below, except hidden ones; links are yielded, also ones that lead out.
+
+    Args:
+        folder: The folder.
+        deep: The largest number of levels.
+        max_names: The largest number of paths.
+    """
     remaining = max_names
 
     def walk(start: Path, deep: int) -> Iterator[Path]:

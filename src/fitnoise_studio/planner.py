@@ -69,7 +69,7 @@ def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
 
 
 def proven(plan: Plan) -> int:
-    """Return the number of digits of the price that the gap proves; four for a plan without one gap."""
+    """Return the number of digits of the price to show, ⌈−log₁₀ gap⌉; four for a plan of several groups."""
     # Gaps of several parts do not add up to one, so no gap bounds their price.
     if len(plan.groups) != 1 or not plan.gap > 0:
         return 4

@@ -1,7 +1,8 @@
 """The statements of the trial: its known records as literals of an engine's own language.
 
 **Purpose.** The kernel has the records, and compares the counts (:mod:`fitnoise.kernel.counting.trial`). Here the
-records become one more statement of the session that will count, over literals, so it needs no right to write.
+records become further statements of the session that will count, over literals, so it needs no right to write. Only
+:func:`refuse_unless_dated` compares the counts here: those of days.
 """
 
 from __future__ import annotations

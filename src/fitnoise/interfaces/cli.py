@@ -713,7 +713,8 @@ _add(
     "ledger open",
     """Open the account of a plan with a cap, and print the ledger. Without a ledger, the command makes one.
 
-    With --unit, the command opens an account for a further unit of the plan, and prints the cost of earlier releases.
+    With --unit, the command opens an account for a further unit of the plan. It prints the cost of the source's earlier
+    releases for this unit. If the ledger has the account, use `fitnoise ledger cap`.
     """,
     [_LEDGER_FILE, _file("--plan plan_file", "Plan whose account is opened.", required=True), _UNIT, *_CAP],
     examples=("fitnoise ledger open budget.sqlite --rho 0.1 --plan plan.json",),

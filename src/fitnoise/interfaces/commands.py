@@ -822,7 +822,7 @@ def ledger_open_command(
     reason: str | None,
     as_json: bool,
 ) -> None:
-    """Open the account of a plan with a cap, print the cost of earlier releases, and show the ledger."""
+    """Open a new account for a plan with a cap, print the source's earlier cost for it, and show the ledger."""
     cap = _only_cap(rho, epsilon, mu)
     account = _plan_account(plan_file, unit)  # what names no account leaves no file
     with Ledger(file) as ledger:

@@ -375,7 +375,9 @@ class Plan(HtmlDisplay):
             # The stated bounds are copied: they depend on the processor in the last digits and take long to recompute.
             implied = plan._document([p.document(b) for p, b in zip(plan.groups, bounds, strict=True)])
             odd = disagreements(document, implied)
-        except FitnoiseError:
+        except FitnoiseError as error:
+            if error.code == "workload.too-little-memory":
+                raise _make_memory_error() from None
             raise
         # The document is untrusted: its values may have any type, and each of these errors means another form.
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
@@ -387,13 +389,7 @@ class Plan(HtmlDisplay):
                 "Nothing was measured.",
             ) from None
         except MemoryError:
-            raise PlanError(
-                "plan-too-large-for-memory",
-                "The plan needs more memory than this machine has.",
-                "",
-                "Use a machine with more memory.",
-                "Nothing was measured.",
-            ) from None
+            raise _make_memory_error() from None
         if odd:
             raise PlanError(
                 "plan-contradicts-itself",
@@ -435,6 +431,17 @@ def _canonical(document: Mapping[str, Any]) -> str:
     """Return the one text of a plan document."""
     # allow_nan=False: NaN and infinity are not JSON, and other readers refuse them.
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _make_memory_error() -> PlanError:
+    """Return the error for a plan that this machine cannot read."""
+    return PlanError(
+        "plan-too-large-for-memory",
+        "The plan needs more memory than this machine has.",
+        "",
+        "Use a machine with more memory.",
+        "Nothing was measured.",
+    )
 
 
 def parts_of_another_publication() -> PlanError:
@@ -491,9 +498,9 @@ def read_back(plan: Plan) -> Plan:
     if not within_limits(text):
         raise ReleaseError(
             "plan-too-long",
-            "The plan is longer than any plan that fitnoise reads, so no reader could verify its release.",
+            "The plan exceeds a limit of the files that fitnoise reads, so no reader could verify its release.",
             "",
-            "Request fewer tables.",
+            "Request fewer tables, or shorten names with thousands of digits in a row.",
             "Nothing was measured and nothing was charged.",
         )
     read = Plan.from_json(text)

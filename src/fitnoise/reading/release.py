@@ -958,11 +958,12 @@ def _above(workload: Workload, table: str, level: str, places: Any) -> tuple[str
         is_same_home = domain.attribute_of(a) == domain.attribute_of(level) and t.view(a).is_by_value
         if is_same_home and above.hierarchy is not None and above.depth < depth:
             return a, _choose(above.values, places)[above.hierarchy.tree.above(above.depth, depth)]
+    columns = list(t.labels(domain))
     raise ReleaseError(
         "unknown-column",
         f"Table {table!r} has no column {level!r}.",
         "",
-        f"Choose one of {list(t.labels(domain))}.",
+        f"Choose one of {columns}." if columns else f"Leave {level!r} out: the table shows one number.",
         _UNSUMMED,
         place=level,
     )

@@ -172,7 +172,7 @@ class Budget:
 
 
 class Goal(StrEnum):
-    """The quantity that a plan minimises."""
+    """The name of the quantity that a plan minimises: an `Objective` without its settings."""
 
     FIT_FOR_USE = "fit-for-use"
     TOTAL_ERROR = "total-error"

@@ -78,9 +78,9 @@ def _weighted(queries: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
     if np.abs(rows).max() >= EXACT_FLOAT_LIMIT:
         raise WorkloadError(
             "class-ranges-too-far-apart",
-            "The ranges of an amount by class differ too much in size to be summed in whole numbers below 2^53.",
-            "",
-            "Choose ranges of which the largest is a multiple of the others, or larger steps.",
+            "The ranges of an amount by class need whole numbers of 2^53 or more to be summed.",
+            "The largest range must be below 2^53 times the greatest common divisor of all ranges.",
+            "Choose ranges that are closer in size, or that have fewer decimal places.",
             "Nothing was planned.",
         )
     return op.Scaled(op.Dense(rows.astype(np.int64)), scales)
@@ -655,7 +655,7 @@ class Family(LazySequence[Table]):
                 f"The pattern has {len(self):,} tables: each shows {self.order} of {len(self.pattern_attributes)} "
                 f"attributes.",
                 f"At most {MAX_TABLES:,} tables can be planned together.",
-                "Name fewer attributes, or show fewer in each table.",
+                "Name fewer attributes, or show almost none or almost all of them in each table.",
                 "Nothing was planned.",
                 place="pattern",
             )

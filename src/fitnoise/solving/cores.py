@@ -194,11 +194,11 @@ class _Cores:
         return (1 - SLACK) * sum(count * self.norm(h) for h, count in classes(self.x, self.weights))
 
     def norm(self, high: frozenset[int]) -> float:
-        """Return the nuclear norm of the stack of one set, rounded down."""
+        """Return the nuclear norm of the stack of a set H of attributes (`high`), rounded down."""
         return _roots(np.asarray(np.linalg.eigvalsh(self._stack(high).gram), dtype=np.float64))
 
     def _stack(self, high: frozenset[int]) -> _Stack:
-        """Return the stack of one set."""
+        """Return the stack of a set H of attributes (`high`)."""
         tables = self._showing(high)
         places: dict[tuple[int, ...], int] = {}
         size = 0

@@ -477,8 +477,8 @@ def _checked(
     if n.shape[0] != u.shape[1] or c.shape != u.shape[:1] or not c.size:
         raise WorkloadError(
             "margin-shapes-differ",
-            f"The shapes of information, shares and numbers are {n.shape}, {u.shape} and {c.shape}.",
-            "They must be (sectors, candidates), (tables, sectors) and (tables,).",
+            f"The shapes of information, shares, and targets or weights are {n.shape}, {u.shape} and {c.shape}.",
+            "They must be (sectors, candidates), (tables, sectors) and (tables,), with at least one table.",
             "Give arrays of these shapes.",
             "Nothing was computed.",
         )

@@ -317,10 +317,10 @@ class Evaluation:
     """The problem at weights (p, q), Σp = 1.
 
     nu: ν, as in the head of this file.
-    profile: prof/r of every cell, without the offset.
-    ratios: Σ ω var of every constraint.
+    profile: prof/r of every cell, without the offset: the slopes of 2ν in p.
+    ratios: Σ ω var of every constraint: the slopes of 2ν in q.
     total: Σ λ var.
-    lower, upper: Bounds on the optimum.
+    lower, upper: A lower and an upper bound on the optimum.
     stretch: The factor of Σ that gives the upper bound.
     """
 
@@ -752,7 +752,12 @@ class Problem:
     # --- at given weights -----------------------------------------------------------------------------
 
     def evaluate(self, p: Floats, q: Floats) -> Evaluation:
-        """Return ν, the slopes and the bounds at weights p (cells,), Σp = 1, and q (constraints,)."""
+        """Return ν, the slopes of 2ν, and two bounds on the optimum.
+
+        Args:
+            p: The weights of the cells, (cells,), Σp = 1.
+            q: The weights of the constraints, (constraints,).
+        """
         return self.linearise(p, q).value
 
     def linearise(self, p: Floats, q: Floats) -> Linearisation:
@@ -805,7 +810,7 @@ class Problem:
         return Evaluation(nu, profile, ratios, total, lower, upper, stretch)
 
     def natural(self, q: Floats, value: Evaluation) -> tuple[float, Floats]:
-        """Return (f, r): the factor to the best scale of q along its ray, and the slopes (a + prof, ω var) there."""
+        """Return (f, r): the factor to the best scale of q on its ray, and the slopes (a + prof, ω var) of p·a + 2ν."""
         f = 1.0 if self.trade is not None else (value.nu / float(q.sum())) ** 2
         root = math.sqrt(f)
         return f, np.concatenate([self.offsets + value.profile * root, value.ratios / root])

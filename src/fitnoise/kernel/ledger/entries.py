@@ -418,7 +418,8 @@ class Quote:
         fits: True if there is no cap. Under a cap on ρ, True if spent + increase ≤ cap. `epsilon_cap` and
             `mu_squared_cap` state the rule for a cap on ε or μ².
         increase: The growth of spent: ρ for a charge that names no other plans. It is often less for a charge on the
-            records of other plans, even 0 or negative. `None` where nothing bounds it.
+            records of other plans, even 0 or negative. `None` where nothing bounds it. It can have a bound where spent
+            has none.
         epsilon_spent: Σ ε of the charges so far, where every one of them is pure; `None` where one is not.
         epsilon_cap: The cap in force, if it limits ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
         mu_squared_spent: μ² of the charges so far, for charges on the same records their joint μ²; `None` where one is
@@ -531,7 +532,7 @@ def check_composed_plans(price: Price, composed_with: tuple[str, ...]) -> None:
 
 
 def make_digests_error() -> LedgerError:
-    """Return the error for an entry of answers without the digests that it names."""
+    """Return the error for an entry of answers that names something other than two digests."""
     return LedgerError(
         "answers-not-digests",
         "An entry of answers names something other than two digests.",

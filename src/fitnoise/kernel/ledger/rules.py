@@ -1021,7 +1021,7 @@ def _quote_account(chain: list[LedgerEntry], request: _ChargeRequest, account: A
     priced = [([e.price(account) for e in group], group in united) for group in groups]
 
     def counted(cost: Callable[[list[Price | None]], Fraction | None]) -> tuple[Fraction | None, Fraction | None]:
-        """Return the spent amount, and its growth by the charge; `None` where nothing bounds it."""
+        """Return the spent amount and its growth by the charge, each `None` if nothing bounds it."""
         # The charge replaces the groups that it unites by one, so their costs leave the sum.
         costs = [(cost(prices), joins) for prices, joins in priced]
         then = cost([*(p for prices, joins in priced if joins for p in prices), price])

@@ -122,7 +122,7 @@ class SqliteStore:
         self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def identity(self) -> object:
-        """Return device and inode of the file that is at the path now, or raise if it has a second name."""
+        """Return device and inode of the file now at the path, zeros in memory; raise for a second name in use."""
         return _identity(self.file)
 
     def commit(self) -> None:
@@ -245,7 +245,7 @@ def _create(path: Path) -> None:
 
 
 def _identity(path: Path | None) -> tuple[int, int]:
-    """Return device and inode of the file at the path, and zeros in memory; raise if the file has a second name."""
+    """Return device and inode of the file at the path, zeros in memory; raise for a second name in use."""
     if path is None:
         return (0, 0)
     # A process that was killed while it made the ledger leaves a second name, which is removed here.

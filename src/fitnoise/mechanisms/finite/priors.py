@@ -390,7 +390,8 @@ def regular_leakage_bound(graph: Graph, epsilon: float | Fraction, prior: npt.Ar
             "Use leakage_bound, which holds for all priors.",
             "Nothing was computed.",
         )
-    return math.log2((regular.coefficients + regular.error).sum() / pi.max()) + 2.0**-50
+    # Rounded up, past the rounding of the logarithm.
+    return math.nextafter(math.log2((regular.coefficients + regular.error).sum() / pi.max()), math.inf) + 2.0**-50
 
 
 def leakage_capacity(graph: Graph, epsilon: float | Fraction) -> float:

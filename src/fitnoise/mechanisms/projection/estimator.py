@@ -26,7 +26,7 @@ ENTROPIC_GAP = 1e-11
 
 @final
 class ProjectedTables(RebuiltTables):
-    """Tables of a small database: the tables of one histogram of its size, as close as possible to the noisy answers.
+    """Tables of a small database: those of one histogram of at most, or exactly, its size, fitted to the noisy answers.
 
     For the paper's variant `histogram` is empty: no histogram exists, and tables agree but may be negative.
 

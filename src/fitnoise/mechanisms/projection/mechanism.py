@@ -104,14 +104,18 @@ class ProjectionDescriptions(SectorDescriptions):
 
 @final
 class Projection(BiasedEstimator):
-    """The tables of one histogram of a database of the declared size."""
+    """The estimator for a small database.
+
+    Its tables are those of one histogram of at most the declared size, or of exactly this size if so declared. The
+    paper's variant has no histogram.
+    """
 
     def is_synthetic(self) -> bool:
         """Return True if all tables are those of one histogram, that is, except for the paper's variant."""
         return RowSpaceView(self.part).head is None
 
     def rebuild(self, answers: Sequence[Exact], histogram: Floats | None = None) -> ProjectedTables:
-        """Return the tables of one histogram of a database of the declared size."""
+        """Return the tables of the estimate."""
         return ProjectedTables(self.part, answers, histogram)
 
 
