@@ -14,6 +14,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.request.publication import Goal, Objective
 from fitnoise.solving import certificates, ky_fan
 from fitnoise.solving.ky_fan import KyFanStatus, ky_fan_design
+from fitnoise_lab.ky_fan_certificates import ky_fan_gram_certificate
 from fitnoise_lab.ky_fan_marginals import AllRanges, Conjunctions, OperatorGram, ky_fan_gram, ky_fan_marginals
 from refused import refused
 from tolerances import EXACT, GAP
@@ -394,7 +395,7 @@ def test_certificates_refuse_what_proves_nothing():
     with refused("plan.noise-factor-misfit"):
         certificates.ky_fan_upper(a, np.eye(4), 1)
     gram = a.T @ a
-    proof = certificates.ky_fan_gram_certificate(gram, np.ones(3), np.zeros((3, 0)), np.zeros(0), 3.0, 1)
+    proof = ky_fan_gram_certificate(gram, np.ones(3), np.zeros((3, 0)), np.zeros(0), 3.0, 1)
     assert proof.value == pytest.approx(3)
     for mixes, variances, tail, why in (
         (eye, np.ones(3), 1.0, "plan.design-shapes-differ"),
@@ -403,7 +404,7 @@ def test_certificates_refuse_what_proves_nothing():
         (eye[:, [0, 0]], np.full(2, 2.0), 1.0, "plan.design-spikes-dependent"),
     ):
         with refused(why):
-            certificates.ky_fan_gram_certificate(gram, np.ones(3), mixes, variances, tail, 2)
+            ky_fan_gram_certificate(gram, np.ones(3), mixes, variances, tail, 2)
 
 
 # --- products with AᵀA --------------------------------------------------------------------------------------------
@@ -438,9 +439,7 @@ def test_products_are_enough(name, k):
     assert implicit.gap <= 1e-7
     assert implicit.residual < 1e-8
     agree(implicit, explicit)
-    proof = certificates.ky_fan_gram_certificate(
-        a.T @ a, implicit.weights, implicit.mixes, implicit.variances, implicit.tail, k
-    )
+    proof = ky_fan_gram_certificate(a.T @ a, implicit.weights, implicit.mixes, implicit.variances, implicit.tail, k)
     assert proof.gap <= 2e-7
     spikes = a @ implicit.mixes
     assert spikes.T @ spikes == pytest.approx(np.eye(implicit.spikes), abs=1e-9)
@@ -566,9 +565,7 @@ def test_all_ranges_of_a_thousand_cells():
     mu = 2577803.521
     assert design.bound * (1 - GAP) <= mu <= design.value * (1 + GAP)
     gram_matrix = gram.product(np.eye(1024))
-    proof = certificates.ky_fan_gram_certificate(
-        gram_matrix, design.weights, design.mixes, design.variances, design.tail, 50
-    )
+    proof = ky_fan_gram_certificate(gram_matrix, design.weights, design.mixes, design.variances, design.tail, 50)
     assert proof.gap <= 1.1 * GAP
     # The design from a matrix with this Gram matrix, for the full rank.
     root = np.linalg.cholesky(gram_matrix).T

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import reproduce_projection as reproduce
 
-from fitnoise.mechanisms.projection.bounds import spectral_lower_bound
+from fitnoise_lab.spectral_bounds import spectral_lower_bound
 
 S = 1 / curves.gaussian_mu(1.0, 1e-6)
 

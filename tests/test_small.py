@@ -11,9 +11,7 @@ import pytest
 from scipy import stats
 
 from fitnoise.kernel.units import Region
-from fitnoise.mechanisms.projection import bounds as bounds_room
 from fitnoise.mechanisms.projection import simulation as small
-from fitnoise.mechanisms.projection.bounds import SpectralBound, spectral_bound_of, spectral_lower_bound
 from fitnoise.mechanisms.projection.regions import project, split_project, with_absent
 from fitnoise.mechanisms.projection.simulation import SettingComparison
 from fitnoise.request.curves import gaussian_mu
@@ -21,7 +19,9 @@ from fitnoise.request.publication import Setting
 from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.ky_fan import ky_fan_design
 from fitnoise.solving.statuses import status_message
+from fitnoise_lab import spectral_bounds
 from fitnoise_lab.nikolov import paper_multiplier
+from fitnoise_lab.spectral_bounds import SpectralBound, spectral_bound_of, spectral_lower_bound
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE
 
@@ -116,7 +116,7 @@ FIELDS = {
 
 
 def members_of(kind):
-    rooms = (small, bounds_room)
+    rooms = (small, spectral_bounds)
     return {
         n: x
         for room in rooms

@@ -61,7 +61,6 @@ from typing import NamedTuple, final
 
 import numpy as np
 import scipy.linalg as sl
-import scipy.sparse.linalg as ssl
 from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
@@ -110,9 +109,6 @@ MAX_CG_STEPS = 60
 
 MAX_DAMPING = 1e6
 """The damping of the Newton steps at which floating point allows no further gain."""
-
-RITZ = 1e-9
-"""The relative accuracy of eigenvalues found by iteration."""
 
 
 class KyFanStatus(StrEnum):
@@ -173,74 +169,6 @@ class KyFanDesign:
     def precision(self) -> Floats:
         """X (m, m), the pseudo-inverse of Σ."""
         return np.asarray((self.basis / self.variances) @ self.basis.T)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class GramDesign:
-    """A design for queries known by AᵀA only: Σ = tail · I + V diag(variances − tail) Vᵀ on the row space.
-
-    index: k of the norm ‖·‖_(k).
-    weights: q, (N,).
-    variances: The variances of the spikes, (t,), falling.
-    tail: The variance of every other direction.
-    mixes: T (N, t) with V = A T, orthonormal to `residual`.
-    value, bound: See :class:`KyFanDesign`; both rest on eigenvectors found by iteration.
-    residual: The larger of two errors: the largest entry of |VᵀV − I|, and the largest relative error ‖M v − λ v‖/λ₁ of
-        an eigenpair.
-    evaluations: The number of evaluations of h_k.
-    status: The reason why the search ended.
-    """
-
-    index: int
-    weights: Floats
-    variances: Floats
-    tail: float
-    mixes: Floats
-    value: float
-    bound: float
-    residual: float
-    evaluations: int
-    status: KyFanStatus
-
-    @property
-    def spikes(self) -> int:
-        """The number of spikes, t."""
-        return len(self.variances)
-
-    @property
-    def gap(self) -> float:
-        """value/bound − 1, at least 0."""
-        return _gap(self.value, self.bound)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class MarginalsDesign:
-    """The design for all cells of some marginals, one sector of the domain after the other.
-
-    A sector is a set S of attributes: the contrasts of the margin on S, Π_{a∈S} (n_a − 1) directions. The optimal Σ is
-    a multiple of I on each sector, and the optimal q is uniform.
-
-    index: k, at most the rank.
-    rank: Σ multiplicities, a Python integer of any size.
-    sectors: S as sorted attribute numbers, by falling eigenvalue.
-    multiplicities: The number of directions of each sector.
-    eigenvalues: The eigenvalue of A Aᵀ/N on each sector, (sectors,).
-    variances: The variance of Σ on each sector, (sectors,).
-    value: μ = ‖Σ‖_(k) = h_k².
-    spikes: t, the number of spikes.
-    """
-
-    index: int
-    rank: int
-    sectors: tuple[tuple[int, ...], ...]
-    multiplicities: tuple[int, ...]
-    eigenvalues: Floats
-    variances: Floats
-    value: float
-    spikes: int
-    status: KyFanStatus = KyFanStatus.CLOSED_FORM
 
 
 def _gap(value: float, bound: float) -> float:
@@ -858,107 +786,3 @@ def _rank(values: Floats, longer: int) -> int:
             "No design was made.",
         )
     return int((relative >= RANK_GAP_TOLERANCE).sum())
-
-
-# --- only products with AᵀA --------------------------------------------------------------------------------------
-
-
-class Gram(abc.ABC):
-    """The matrix G = AᵀA (N, N) of some queries, known by its diagonal and its products."""
-
-    @property
-    @abc.abstractmethod
-    def diagonal(self) -> Floats:
-        """‖a_e‖² of every cell, (N,)."""
-
-    @abc.abstractmethod
-    def product(self, x: Floats) -> Floats:
-        """Return G x, (N, b) → (N, b)."""
-
-
-def _halves(t: Floats, axis: int) -> tuple[Floats, Floats]:
-    """Return views of t at 0 and 1 along an axis."""
-    front = np.moveaxis(t, axis, 0)
-    return front[0], front[1]
-
-
-@final
-class _Products(_KyFanProblem):
-    """The queries by their Gram matrix, over the cells that some query counts."""
-
-    def __init__(self, gram: Gram, cells: NDArray[np.intp], k: int, unit: float) -> None:
-        self.gram, self.counted, self.index, self.unit = gram, cells, k, unit
-        diagonal = gram.diagonal
-        self.everything, self.cells, self.squares = len(diagonal), len(cells), diagonal[cells] / unit
-        # The start is fixed, and has no symmetry that the queries could share: a start orthogonal to an eigenvector
-        # misses it.
-        self.start = np.sin(1.0 + math.sqrt(2) * np.arange(1, self.cells + 1) ** 2)
-
-    def product(self, x: Floats) -> Floats:
-        """Return G x on the counted cells, (N', b)."""
-        if not x.size:
-            return np.zeros_like(x)
-        if self.cells == self.everything:
-            return self.gram.product(x) / self.unit
-        full = np.zeros((self.everything, x.shape[1]))
-        full[self.counted] = x
-        return self.gram.product(full)[self.counted] / self.unit
-
-    def scaled(self, p: Floats) -> ssl.LinearOperator:
-        """Return the operator diag(√p) G diag(√p)."""
-        root = np.sqrt(p)[:, None]
-
-        def image(x: Floats) -> Floats:
-            wide = x.reshape(self.cells, -1)
-            return (root * self.product(root * wide)).reshape(x.shape)
-
-        return ssl.LinearOperator((self.cells, self.cells), matvec=image, matmat=image, dtype=np.float64)
-
-    def point_at(self, p: Floats) -> _KyFanPoint:
-        k = self.index
-        steps = min(self.cells, max(2 * k + 1, 20))
-        try:
-            values, vectors = ssl.eigsh(self.scaled(p), k=k, which="LA", v0=self.start, tol=RITZ, ncv=steps)
-        except ssl.ArpackError as error:
-            raise _SearchDone(KyFanStatus.STALLED) from error
-        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        # The next evaluation is near: its eigenvectors are, so a mixture of these is a better start than none.
-        self.start = vectors.sum(axis=1) + 1e-3 * np.sin(1.0 + math.sqrt(2) * np.arange(1, self.cells + 1) ** 2)
-        shape = _shape(values, k, float(p @ self.squares))
-        t, alpha = shape.spikes, shape.alpha
-        roots = np.sqrt(values[:t])
-        # The eigenvectors of M are A diag(√p) u / √λ for those u found here, so their products with a_e need G alone.
-        images = self.product(np.sqrt(p)[:, None] * vectors[:, :t]) / roots
-        slopes = images**2 @ (1 / roots - 1 / math.sqrt(alpha)) + self.squares / math.sqrt(alpha)
-        return _KyFanPoint(p, shape, slopes, values, vectors)
-
-
-def _residual(problem: _Products, point: _KyFanPoint) -> float:
-    """Return the largest relative ‖M v − λ v‖/λ₁ of the spikes."""
-    t = len(point.top)
-    vectors = point.vectors[:, :t]
-    off = problem.scaled(point.weights).matmat(vectors) - vectors * point.top if t else np.zeros((1, 1))
-    return float(np.sqrt((off**2).sum(axis=0)).max() / point.values[0])
-
-
-def _missed(problem: _Products, point: _KyFanPoint) -> bool:
-    """Return True if the iteration can have missed an eigenvalue above those found.
-
-    The test is the largest eigenvalue on the complement of the vectors found. It must be at most the larger of α and
-    the least eigenvalue found, up to a relative 10⁻³.
-    """
-    vectors, scaled = point.vectors, problem.scaled(point.weights)
-
-    def image(x: Floats) -> Floats:
-        wide = x.reshape(problem.cells, -1)
-        wide = wide - vectors @ (vectors.T @ wide)
-        wide = scaled.matmat(wide)
-        return (wide - vectors @ (vectors.T @ wide)).reshape(x.shape)
-
-    rest = ssl.LinearOperator((problem.cells, problem.cells), matvec=image, matmat=image, dtype=np.float64)
-    start = np.cos(2.0 + math.sqrt(3) * np.arange(1, problem.cells + 1) ** 2)
-    try:
-        largest = float(ssl.eigsh(rest, k=1, which="LA", v0=start, tol=1e-4, return_eigenvectors=False)[0])
-    except ssl.ArpackError:
-        return True
-    return largest > max(point.alpha, float(point.values[-1])) * (1 + 1e-3)

@@ -100,12 +100,6 @@ ESTIMATE_TOLERANCE = 1e-4
 NOISES, HISTOGRAMS = 2**40, 0
 """Starts of the two number streams."""
 
-OUT, IN = 3, 8
-"""Numbers of columns that an exchange tries to drop, and to add."""
-
-MIN_RELATIVE_GAIN = 1e-3
-"""Relative gain of a set of columns below which it is treated as zero, so that exchanges end."""
-
 FIRST_INDEX = 5
 """Least k above 1 in the comparison; the next ones are twice as large each."""
 

@@ -14,10 +14,13 @@ from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_integer
-from fitnoise.mechanisms.projection.simulation import IN, MIN_RELATIVE_GAIN, OUT
 from fitnoise.solving.ky_fan import KyFanDesign
 
-# --- how far from the best possible -------------------------------------------------------------------------------
+OUT, IN = 3, 8
+"""Numbers of columns that an exchange tries to drop, and to add."""
+
+MIN_RELATIVE_GAIN = 1e-3
+"""Relative gain of a set of columns below which it is treated as zero, so that exchanges end."""
 
 
 @final
