@@ -10,6 +10,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import duckdb
@@ -281,6 +282,34 @@ def test_a_footer_that_says_anything_else_is_refused_or_seen_by_three_readers(tm
             came += read_or_refused(path, 3, altered)
     assert tried > 500
     assert 0 < came < 20  # names of columns and words: the caller compares these
+
+
+OTHER_KINDS = [(6, 2 * 10**9), (6, 3), (8, b"x"), (12, STATISTICS), (9, [6, [2 * 10**9]]), (9, [8, [b"x"]])]
+"""Values of fields: numbers as they are written, zigzag, of a gigabyte and more of zeros."""
+
+
+def test_a_field_of_another_kind_is_refused_and_takes_no_memory(tmp_path):
+    """Detects a number in place of a text, which became as many bytes."""
+    path = tmp_path / "t.parquet"
+    write_parquet({"s": np.array(["a", "b", "a"], dtype=object), "v": np.array([1.0, 2.0, 3.0])}, path, sha256="0")
+    raw = path.read_bytes()
+    length = len(footer_of(raw))
+    footer = typed(parquet._ThriftReader(memoryview(footer_of(raw))))
+    sizes = [len(fields) for fields in structures(footer)]
+    tracemalloc.start()
+    for i, position, (kind, x) in [(i, j, k) for i, n in enumerate(sizes) for j in range(n) for k in OTHER_KINDS]:
+        other = copy.deepcopy(footer)
+        fields = next(itertools.islice(structures(other), i, None))
+        if fields[position][1] != kind:
+            fields[position][1:] = [kind, x]
+            new = untyped(other)
+            path.write_bytes(raw[: -8 - length] + new + len(new).to_bytes(4, "little") + b"PAR1")
+            with refused("release.wrong-parquet-file"):
+                read_columns(path, 3, 9)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sum(sizes) > 40
+    assert peak < 2**22
 
 
 def test_the_head_of_a_page_that_says_anything_else_is_refused(tmp_path, monkeypatch):

@@ -470,4 +470,5 @@ def _listed(raw: memoryview, number: int, longest: int) -> NDArray[Any]:
 
 
 def _text(raw: memoryview) -> str:
-    return bytes(raw).decode()
+    # a file may have a whole number here: `bytes` would make as many zeros, and this is a TypeError
+    return str(raw, "utf-8")
