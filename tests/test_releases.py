@@ -254,6 +254,44 @@ def test_a_directory_holds_the_release_and_reads_back_equal(small_release, tmp_p
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["release"]
 
 
+@pytest.mark.parametrize("form", [list, tuple, lambda y: y.astype(object), lambda y: [np.int64(x) for x in y]])
+def test_answers_are_given_as_lists_or_arrays_of_integers(form, small_release):
+    listed = fn.Release(SMALL, [form(y) for y in small_release.answers])
+    assert listed == small_release
+    assert all(isinstance(y, np.ndarray) for y in listed.answers)
+    assert all(frame.equals(small_release[name]) for name, frame in listed.items())
+    large = fn.Release(SMALL, [[2**63 + int(x) for x in y] for y in small_release.answers])
+    assert [y.tolist() for y in large.answers] == [[2**63 + x for x in y.tolist()] for y in small_release.answers]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda y: y.astype(float),
+        lambda y: [float(x) for x in y],
+        lambda y: [True for _ in y],
+        lambda y: [None for _ in y],
+        lambda y: " ".join(map(str, y)),
+        lambda y: y[:, None] + np.zeros((1, 2), dtype=int),
+        lambda _: 3,
+    ],
+)
+def test_answers_that_are_not_integers_are_refused(form, small_release):
+    with refused("release.answers-not-integers", key="answers"):
+        fn.Release(SMALL, [form(y) for y in small_release.answers])
+
+
+def test_arguments_of_a_release_of_another_kind_are_refused(small_release):
+    for answers in (None, "12", 3, {0: [1]}, iter([[1]])):
+        with refused("release.answers-not-integers"):
+            fn.Release(SMALL, answers)
+    for keywords in ({"plan": "plan.json"}, {"outputs": 3}, {"histograms": [1]}, {"entry": 5}):
+        with refused("release.wrong-type", key=next(iter(keywords))):
+            fn.Release(**{"plan": SMALL, "answers": small_release.answers} | keywords)
+    with refused("release.foreign-outputs"):
+        fn.Release(SMALL, small_release.answers, outputs=["0"])
+
+
 def test_tables_are_readable_by_other_programs(small_release, tmp_path):
     folder = small_release.write(tmp_path / "release")
     described = {t["name"]: t for t in json.loads((folder / "release.json").read_text(encoding="utf-8"))["tables"]}

@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Protocol, Self, cast, final
 
@@ -47,6 +48,7 @@ from fitnoise.display import HtmlDisplay
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, answers_digest
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.codings import as_python
 from fitnoise.kernel.disk import sync_names
 from fitnoise.kernel.domain import Attribute, Domain
@@ -175,7 +177,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
 
     Args:
         plan: The plan that was measured.
-        answers: The noisy answers of its tables, for each group of sectors or measured margin, part after part.
+        answers: The noisy answers of its tables, part after part. For each group of sectors or measured margin, a list
+            or an array of whole numbers.
         charge: The ledger's entry, if the release was measured in this process; None for one that was read.
         entry: The number and digest of the entry, for a release that was read; None if they are unknown.
         outputs: The drawn output of each question with finitely many answers.
@@ -183,8 +186,9 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             Other histograms are computed from the answers.
 
     Raises:
-        ReleaseError: The outputs are not one for each finite question of the plan, each an output of its mechanism.
-            Answers of another plan are refused later, when a table is first rebuilt.
+        ReleaseError: The answers of a group are not whole numbers. Or the outputs are not one for each finite question
+            of the plan, each an output of its mechanism. Answers of another plan are refused later, when a table is
+            first rebuilt.
 
     **Guarantees**
         * each value except a mean is an unbiased estimate, and may be negative or not an integer. For a small database
@@ -198,17 +202,18 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         * `read` of a directory equals the release that `write` wrote there: equal plan, noisy answers and outputs.
     """
 
+    @checked(ReleaseError, "No release was made.", "plan", "outputs", "histograms", "entry")
     def __init__(
         self,
         plan: Plan,
-        answers: Sequence[Exact],
+        answers: Sequence[Exact | Sequence[int]],
         charge: Charge | None = None,
         outputs: Sequence[int] = (),
         histograms: Mapping[int, Floats] | None = None,
         entry: EntryReference | None = None,
     ) -> None:
         self.plan = plan
-        self.answers = tuple(answers)
+        self.answers = _integer_answers(answers)
         self.charge = charge
         # a release that was just measured names the entry of its own charge; one that was read names the entry that
         # release.json states, or none
@@ -216,7 +221,9 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         self.outputs = tuple(outputs)
         self._histograms = dict(histograms or {})
         counts = [q.mechanism.outputs for q in plan.questions]
-        if len(counts) != len(self.outputs) or not all(0 <= o < n for o, n in zip(self.outputs, counts, strict=True)):
+        if len(counts) != len(self.outputs) or not all(
+            isinstance(o, (int, np.integer)) and 0 <= o < n for o, n in zip(self.outputs, counts, strict=True)
+        ):
             raise ReleaseError(
                 "foreign-outputs",
                 "The outputs are not those of the plan's finite questions.",
@@ -721,6 +728,40 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         outputs = _read_outputs(plan, folder) if plan.questions else ()
         histograms = _read_histograms(plan, folder)
         return cls(plan, answers, outputs=outputs, histograms=histograms, entry=entry)
+
+
+def _integer_answers(answers: object) -> tuple[Exact, ...]:
+    """Return the noisy answers of each group as an array, int64 or Python integers.
+
+    Raises:
+        ReleaseError: They are not lists or arrays of whole numbers, one for each group.
+    """
+    if not isinstance(answers, (Sequence, np.ndarray)) or isinstance(answers, (str, bytes)):
+        raise _not_integers(f"The answers are {describe_value(answers)}.")
+    return tuple(_integers_of_group(i, x) for i, x in enumerate(answers, 1))
+
+
+def _integers_of_group(number: int, answers: object) -> Exact:
+    is_array = isinstance(answers, np.ndarray)
+    if isinstance(answers, np.ndarray) and answers.ndim == 1 and answers.dtype.kind == "i":
+        return answers
+    listed: list[Any] = list(answers) if isinstance(answers, (Sequence, np.ndarray)) else [None]
+    if not all(isinstance(x, Integral) and not isinstance(x, bool) for x in listed):
+        raise _not_integers(f"The answers of group {number} are not a list of whole numbers.")
+    integers = [int(x) for x in listed]
+    is_short = all(-(2**63) <= x < 2**63 for x in integers)
+    return np.array(integers, dtype=np.int64 if is_short and not is_array else object)
+
+
+def _not_integers(sentence: str) -> ReleaseError:
+    return ReleaseError(
+        "answers-not-integers",
+        sentence,
+        "Noisy answers are whole numbers: a list or a NumPy array of integers for each group of the plan.",
+        "Give such a list for each group, or read a release from its folder (Release.read).",
+        "No release was made.",
+        place="answers",
+    )
 
 
 def _read_entry(folder: Path) -> EntryReference | None:
