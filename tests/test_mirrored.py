@@ -6,7 +6,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.algebra import rules
 from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.mechanisms.gaussian.terms import terms
+from fitnoise.mechanisms.terms import terms
 from fitnoise.solving import mirrored, sectors, solver
 from fitnoise.solving.sectors import decompose
 from tolerances import EXACT

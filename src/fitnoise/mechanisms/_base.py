@@ -23,8 +23,8 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import CostLimit, DeclaredSize
 from fitnoise.kernel.units import Privacy
 from fitnoise.mechanisms.estimation import Estimation, SectorIndex
-from fitnoise.mechanisms.gaussian.rounding import variances_of
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums
+from fitnoise.mechanisms.variances import variances_of
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication

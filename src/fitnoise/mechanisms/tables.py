@@ -33,8 +33,8 @@ from fitnoise.mechanisms.documents import (
     read_setting,
 )
 from fitnoise.mechanisms.estimation import Estimation
-from fitnoise.mechanisms.gaussian.terms import terms, weighted_cost
 from fitnoise.mechanisms.summaries import TableSummary, target_message
+from fitnoise.mechanisms.terms import terms, weighted_cost
 from fitnoise.messages import Message
 from fitnoise.request.curves import epsilon_at
 from fitnoise.request.publication import MAX_TEMPERATURE, Publication, Setting

@@ -33,8 +33,8 @@ from fitnoise.mechanisms._base import Codec, TableMechanism
 from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.mechanism import BlockErrors, GaussianDescriptions, GaussianProof, SectorCodec
-from fitnoise.mechanisms.gaussian.terms import target_ratios
 from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, alternating, mean_weight
+from fitnoise.mechanisms.terms import target_ratios
 from fitnoise.messages import Message
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.workloads import attributes_by_level, levels_of_one_tree, uneven_levels

@@ -27,8 +27,8 @@ from fitnoise.mechanisms.estimation import Estimation
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
 from fitnoise.mechanisms.gaussian.separate_periods import gained
-from fitnoise.mechanisms.gaussian.terms import relaxation, traded
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
+from fitnoise.mechanisms.terms import relaxation, traded
 from fitnoise.messages import Message
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication

@@ -52,8 +52,8 @@ from fitnoise.mechanisms.gaussian.product_form import (
 from fitnoise.mechanisms.gaussian.product_form import problem as by_axis
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
 from fitnoise.mechanisms.gaussian.series import in_time
-from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
+from fitnoise.mechanisms.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.messages import Message, english
 from fitnoise.request.publication import Publication
 from fitnoise.solving import cores, joint_bases, lexicographic, mirrored, solver, trees, weighted_trees

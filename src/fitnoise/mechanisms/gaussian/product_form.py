@@ -38,8 +38,8 @@ from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.gaussian.estimate import uncentre
 from fitnoise.mechanisms.gaussian.mechanism import BlockErrors, GaussianDescriptions, GaussianProof, other_sectors
 from fitnoise.mechanisms.gaussian.rounding import out_of_reach, rescaled_block
-from fitnoise.mechanisms.gaussian.terms import target_ratios, terms
 from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, dots, mean_weight, with_sums
+from fitnoise.mechanisms.terms import target_ratios, terms
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import ByAttribute

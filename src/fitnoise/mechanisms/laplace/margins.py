@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from fitnoise.kernel.arrays import Floats
-from fitnoise.mechanisms.gaussian.terms import relaxation
 from fitnoise.mechanisms.laplace import laplace_sums
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
+from fitnoise.mechanisms.terms import relaxation
 from fitnoise.request.targets import TargetKind, z_score
 from fitnoise.request.workloads import Table, Workload
 from fitnoise.solving.certificates import ObjectiveTerms

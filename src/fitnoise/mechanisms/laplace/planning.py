@@ -44,13 +44,14 @@ from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms._base import Planner, SearchOptions
 from fitnoise.mechanisms.gaussian.planning import RealStrategy, ideal
-from fitnoise.mechanisms.gaussian.rounding import cut, variances_of
-from fitnoise.mechanisms.gaussian.terms import relaxation, terms
+from fitnoise.mechanisms.gaussian.rounding import cut
 from fitnoise.mechanisms.laplace.estimate import PureEstimation, filled, integer_margins
 from fitnoise.mechanisms.laplace.hierarchies import covariances, height, hierarchy
 from fitnoise.mechanisms.laplace.margins import pure_relaxation, target_margins
 from fitnoise.mechanisms.laplace.mechanism import LAPLACE
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
+from fitnoise.mechanisms.terms import relaxation, terms
+from fitnoise.mechanisms.variances import variances_of
 from fitnoise.messages import Message
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, exchangeable_attributes

@@ -10,10 +10,10 @@ from typing import final
 import numpy as np
 
 from fitnoise.kernel.arrays import Floats
-from fitnoise.mechanisms.gaussian.rounding import rows_of
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.mechanisms.variances import rows_of
 from fitnoise.solving.ky_fan import KyFanDesign, KyFanStatus
 
 NOISES_PER_HISTOGRAM = 8

@@ -33,11 +33,11 @@ from fitnoise.mechanisms._base import Planner, SearchOptions
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, allowance, gap_not_reached, scale_noise
 from fitnoise.mechanisms.gaussian.rounding import round_strategy
-from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.mechanism import PROJECTION
 from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
+from fitnoise.mechanisms.terms import terms
 from fitnoise.messages import Message
 from fitnoise.request.publication import Publication, Setting, SmallDatabase, Variant
 from fitnoise.solving.certificates import Evidence, ky_fan_certificate
