@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
 
@@ -293,14 +293,14 @@ class MechanismCandidate:
     """
 
     family: str
-    gain: float | None
-    hit_rate: float | None
-    mae: float | None
-    rmse: float | None
-    leakage: float | None
-    bound: float | None
-    gap: float | None
-    seconds: float
+    gain: float | None = None
+    hit_rate: float | None = None
+    mae: float | None = None
+    rmse: float | None = None
+    leakage: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    seconds: float = 0.0
     remark: str = ""
 
 
@@ -408,17 +408,19 @@ def best_mechanism(
             # The program takes longest, and cannot gain more than a bound that is attained.
             attained = bound is not None and best >= bound - _SAME * abs(bound)
             if attained or graph.n > min(program_limit, PROGRAM_LIMIT):
-                candidates.append((_none(family, 0.0, "not needed" if attained else "too many results"), None))
+                remark = "not needed" if attained else "too many results"
+                candidates.append((MechanismCandidate(family, remark=remark), None))
                 continue
         if family in ("residual column", "distance kernel") and graph.n > slow_limit:
-            candidates.append((_none(family, 0.0, "too many results"), None))
+            candidates.append((MechanismCandidate(family, remark="too many results"), None))
             continue
         begun = time.perf_counter()
         try:
             result = make()
         # A family that does not exist for this question is a line of the comparison, not an error.
         except (PlanError, WorkloadError) as error:
-            candidates.append((_none(family, time.perf_counter() - begun, error.given), None))
+            seconds = time.perf_counter() - begun
+            candidates.append((MechanismCandidate(family, seconds=seconds, remark=error.given), None))
             continue
         seconds = time.perf_counter() - begun
         if isinstance(result, Optimum):
@@ -480,26 +482,10 @@ def gain_not_square(n: int, columns: int) -> WorkloadError:
     )
 
 
-def _none(family: str, seconds: float, remark: str) -> MechanismCandidate:
-    return MechanismCandidate(
-        family=family,
-        gain=None,
-        hit_rate=None,
-        mae=None,
-        rmse=None,
-        leakage=None,
-        bound=None,
-        gap=None,
-        seconds=seconds,
-        remark=remark,
-    )
-
-
 def _bounded(candidate: MechanismCandidate, bound: float | None) -> MechanismCandidate:
     if candidate.gain is None or bound is None:
         return candidate
-    values = {name: getattr(candidate, name) for name in MechanismCandidate.__dataclass_fields__}
-    return MechanismCandidate(**values | {"bound": bound, "gap": max(0.0, bound - candidate.gain)})
+    return replace(candidate, bound=bound, gap=max(0.0, bound - candidate.gain))
 
 
 def _measured(mechanism: FiniteMechanism, pi: Floats, gain: Floats | None, seconds: float) -> MechanismCandidate:
@@ -512,7 +498,5 @@ def _measured(mechanism: FiniteMechanism, pi: Floats, gain: Floats | None, secon
         mae=accuracy(mechanism).mae(pi, guesses) if numbers else None,
         rmse=accuracy(mechanism).rmse(pi, guesses) if numbers else None,
         leakage=accuracy(mechanism).leakage(pi),
-        bound=None,
-        gap=None,
         seconds=seconds,
     )
