@@ -70,6 +70,7 @@ def run(tmp_path, monkeypatch, capsys):
     assert run("plan", "other.toml", "-o", "other.json")[0] == 0
     for plan, folder in (("plan.json", "release"), ("other.json", "other")):
         assert run("release", plan, "people.csv", "--ledger", "ledger.db", "-o", folder)[0] == 0
+    assert run("integers", "release", "-o", "whole", "--simulations", 0)[0] == 0
     return run
 
 
@@ -90,6 +91,7 @@ COMMANDS = {
     "ask": ["ask", "release", "count()"],
     "combine": ["combine", "release", "other", "--same-records", "-o", "{n}"],
     "integers": ["integers", "release", "-o", "{n}"],
+    "write microdata": ["write", "microdata", "release", "--integers", "whole", "-o", "{n}.csv", "--batches", "9"],
     "write record": ["write", "record", "release", "-o", "{n}.yaml"],
     "write report": ["write", "report", "release", "-o", "{n}.html"],
     "write export": ["write", "export", "release", "-o", "{n}"],

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.reading.combining import Combination, combine
     from fitnoise.reading.estimates import Estimate, Estimates
     from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables
+    from fitnoise.reading.microdata import microdata
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.ratios import CombinedRatios, ComparedRatios, Ratios
     from fitnoise.reading.release import FiniteAnswer, Release
@@ -109,6 +110,7 @@ __all__ = [
     "load_spec",
     "make_integer_tables",
     "matrix_workload",
+    "microdata",
     "new_keys",
     "plan",
     "plan_free",
@@ -135,6 +137,7 @@ _ROOMS = {
     "reading.combining": ("Combination", "combine"),
     "reading.ratios": ("CombinedRatios", "ComparedRatios", "Ratios"),
     "reading.estimates": ("Estimate", "Estimates"),
+    "reading.microdata": ("microdata",),
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),
     "reading.integer_tables": ("IntegerTables", "make_integer_tables"),

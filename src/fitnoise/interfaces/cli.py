@@ -143,7 +143,7 @@ HEADINGS = {
     "Make tables and files from releases": [
         "integers",
         "combine",
-        *(f"write {kind}" for kind in ("report", "export", "tables", "record")),
+        *(f"write {kind}" for kind in ("report", "export", "tables", "microdata", "record")),
     ],
     "Keep the ledger": [f"ledger {task}" for task in ("show", "cap", "open", "head", "verify")],
     "In the browser": ["studio"],
@@ -509,6 +509,7 @@ _add(
         _file("--report report_file", "Report: check that it is the report of PATH, byte for byte."),
         *_DERIVED,
         _file("--export export_place", "Workbook, LaTeX file or data package: check it by its manifest."),
+        _file("--microdata microdata_file", "File of records made from --integers: count its tables again."),
     ],
     examples=(
         "fitnoise verify release/",
@@ -516,6 +517,7 @@ _add(
         "fitnoise verify release/ --combination combined/ --with-release later/",
         "fitnoise verify release/ --integers integers/ --report integers.html",
         "fitnoise verify release/ --export tables.xlsx",
+        "fitnoise verify release/ --integers integers/ --microdata people.parquet",
         "fitnoise verify plan.json --json",
     ),
 )
@@ -567,7 +569,7 @@ _add(
 
 _group(
     "write",
-    """Write a release for other people and programs: a report, an export, tables or a registry entry.
+    """Write a release for other people and programs: a report, an export, tables, microdata or a registry entry.
 
     With --integers or --combination, the tables of that folder are written instead.
     """,
@@ -631,6 +633,34 @@ _add(
     examples=(
         'fitnoise write tables release/ --table "state by status" --table "state by wages" -o chosen/',
         'fitnoise write tables release/ --table "county by sex" --by state -o states/',
+    ),
+)
+
+_add(
+    "write microdata",
+    """Invent records whose tables are close to integer tables of RELEASE. Costs no privacy.
+
+    No other statistic of the records is known to be accurate. NAME.microdata.json is written next to the file: a
+    warning, the distance of every table, and the number of batches.
+    """,
+    [
+        _RELEASE,
+        _file("--integers integers_folder", "Folder of integer tables made from the release.", required=True),
+        _output("File for the records (.parquet or .csv).", required=True),
+        _option("--seconds", "Time limit of the search.", type=_FLOAT, default=60.0, show_default=True),
+        _option(
+            "--batches",
+            "Number of batches of the search, in place of the time limit; an equal number gives equal records.",
+            type=_Integer(0),
+        ),
+        _flag(
+            "--anyway", "Write the records even if more than 5 % of the numbers are over one margin from the tables."
+        ),
+    ],
+    examples=(
+        "fitnoise write microdata release/ --integers integers/ -o people.parquet",
+        "fitnoise write microdata release/ --integers integers/ -o people.csv --batches 20000",
+        "fitnoise verify release/ --integers integers/ --microdata people.parquet",
     ),
 )
 

@@ -39,6 +39,7 @@ from fitnoise.interfaces.reports.releases import (
     answer_report,
     combination_report,
     integers_report,
+    microdata_report,
     periods_report,
     receipt_report,
     release_report,
@@ -68,6 +69,7 @@ from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import condition_messages, shares, statistic, universe, universe_messages
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables, read_integer_tables
+from fitnoise.reading.microdata import check_limits, check_place, make_records, write_records
 from fitnoise.reading.refusals import (
     UNWRITTEN,
     existing_place,
@@ -651,7 +653,15 @@ def _read_source(
         _check_outside(folder, output)
     source = _read(path)
     (what,) = _derived_tables(source, integers_folder, combination, with_release) or (source,)
-    if isinstance(what, IntegerTables) and (problem := what.check() or what.check_rounded()) is not None:
+    if isinstance(what, IntegerTables):
+        _check_integer_tables(what)
+    return source, what
+
+
+def _check_integer_tables(tables: IntegerTables) -> None:
+    """Raise an error for integer tables that are not as they state."""
+    problem = tables.check() or tables.check_rounded()
+    if problem is not None:
         raise ReleaseError(
             "integer-tables-wrong",
             f"The integer tables are not as they state: {english(problem)}.",
@@ -659,7 +669,6 @@ def _read_source(
             "Make them again (`fitnoise integers`).",
             UNWRITTEN,
         )
-    return source, what
 
 
 def write_export_command(
@@ -694,6 +703,29 @@ def write_export_command(
         emit_json({"plan": source.plan.hash, "file": str(output)})
 
 
+def write_microdata_command(
+    directory: Path,
+    integers_folder: Path,
+    output: Path,
+    seconds: float,
+    batches: int | None,
+    anyway: bool,
+    as_json: bool,
+) -> None:
+    """Invent records from integer tables, write them, and print the warning and the distances."""
+    check_limits(seconds, batches)
+    check_place(output)
+    with progress(Message("terminal.progress.inventing")):
+        for folder in (directory, integers_folder):
+            _check_outside(folder, output)
+        tables = read_integer_tables(Release.read(directory), integers_folder)
+        _check_integer_tables(tables)
+        records = make_records(tables, seconds, batches, anyway=anyway)
+        write_records(records, output)
+    say(wrote(output))
+    _print_report(microdata_report(records, output), as_json)
+
+
 def verify_command(
     path: Path,
     ledger_file: Path | None,
@@ -702,6 +734,7 @@ def verify_command(
     combination: Path | None,
     with_release: tuple[Path, ...],
     export_place: Path | None,
+    microdata_file: Path | None,
     as_json: bool,
 ) -> bool:
     """Recompute every claim, and show the checks; whether all hold."""
@@ -715,7 +748,12 @@ def verify_command(
     with progress(Message("terminal.progress.verifying")), contextlib.ExitStack() as stack:
         ledger = None if ledger_file is None else stack.enter_context(Ledger(ledger_file))
         checked = verify(
-            path, ledger=ledger, integers=integers_folder, combination=combination, with_releases=with_release
+            path,
+            ledger=ledger,
+            integers=integers_folder,
+            combination=combination,
+            with_releases=with_release,
+            microdata=microdata_file,
         )
         # A report or an export is compared only with a release that verifies.
         if report_file is not None and checked.ok:

@@ -40,6 +40,7 @@ from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE
 from fitnoise.reading.description import EntryReference, describe
 from fitnoise.reading.integer_tables import IntegerTables, read_integer_tables
 from fitnoise.reading.means import file_labels
+from fitnoise.reading.microdata import StatedRecords
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.release import (
     ANSWERS,
@@ -118,9 +119,11 @@ REPORT = Message("report.unchecked.report")
 
 EXPORT = Message("report.unchecked.export")
 
+MICRODATA = Message("report.unchecked.microdata")
+
 RECORD = Message("report.unchecked.record")
 
-UNCHECKED = (CHARGE, DERIVED, REPORT, EXPORT, RECORD)
+UNCHECKED = (CHARGE, DERIVED, MICRODATA, REPORT, EXPORT, RECORD)
 """Things that the checks of a release directory do not cover, each with the option that checks it."""
 
 
@@ -147,6 +150,7 @@ def verify(
     integers: str | os.PathLike[str] | None = None,
     combination: str | os.PathLike[str] | None = None,
     with_releases: Sequence[str | os.PathLike[str]] = (),
+    microdata: str | os.PathLike[str] | None = None,
 ) -> Verification:
     """Recompute every claim of a plan file or a release directory.
 
@@ -159,15 +163,17 @@ def verify(
         combination: A folder of tables made from the release and others (:func:`fitnoise.combine`).
         with_releases: The directories of these other releases, which are verified in the same way, but without the
             ledger.
+        microdata: A file of records made from the integer tables (:func:`fitnoise.microdata`), whose document lies next
+            to it. Needs `integers`.
 
     Returns:
         One check for each claim. A claim that fails raises nothing. Integer tables and a combination are checked only
-        if every claim of the release holds.
+        if every claim of the release holds. Microdata are checked only if every claim of the integer tables holds.
 
     Raises:
         ReleaseError: There is no such file or directory. Or a ledger, integer tables or a combination are given for
-            something that is not a release. Or other releases are given without a combination, or an argument has
-            another type.
+            something that is not a release. Or other releases are given without a combination, or microdata without
+            integer tables, or an argument has another type.
         LedgerError: The ledger cannot be read, or was altered.
 
     **Guarantees**
@@ -193,6 +199,10 @@ def verify(
           squared distance is the least that a solver finds again (1e-7 for each number is allowed). The errors stated
           as simulated are simulated again, to 0.01 records plus 1 %. Their files are these tables and no others, digit
           by digit;
+        * microdata are accepted only with their accepted integer tables. Their tables, counted again, must have the
+          stated distances (1e-9 of a number is allowed). The file must be, byte for byte, what fitnoise writes for its
+          records, with the stated SHA-256. The search is not repeated: the number of batches and the time are
+          unchecked statements of the maker;
         * a combination is accepted only with all its releases, and only if all of the following hold. It is of these
           releases and no others, by their plans and answers. Its tables are the recomputed unbiased ones of least
           variance (1e-9 of a number, and its last digit, are allowed). It has no other files. Only the publisher states
@@ -225,6 +235,15 @@ def verify(
             _UNVERIFIED,
             place="with_releases",
         )
+    if microdata is not None and integers is None:
+        raise ReleaseError(
+            "microdata-without-integer-tables",
+            "Microdata are given, and no integer tables.",
+            "Microdata are verified with the integer tables that they were made of.",
+            "Give the integer tables, or remove the microdata.",
+            _UNVERIFIED,
+            place="microdata",
+        )
     if isinstance(ledger, str | os.PathLike) or (ledger is not None and not hasattr(ledger, "entries")):
         raise ReleaseError(
             "ledger-not-open",
@@ -238,9 +257,13 @@ def verify(
         result = _verify_release(path, None if ledger is None else ledger.entries())
         if integers is not None and result.ok:
             result = Verification((*result.checks, *_verify_integer_tables(Release.read(path), Path(integers)).checks))
+        if microdata is not None and integers is not None and result.ok:
+            tables = read_integer_tables(Release.read(path), integers)
+            result = Verification((*result.checks, *_verify_microdata(tables, Path(microdata)).checks))
         if combination is not None and result.ok:
             result = _verify_combined(result, [path, *map(Path, others)], Path(combination))
-        options = {CHARGE: ledger, DERIVED: integers if combination is None else combination}
+        derived = integers if combination is None else combination
+        options = {CHARGE: ledger, DERIVED: derived, MICRODATA: microdata}
         return replace(result, unchecked=tuple(x for x in UNCHECKED if options.get(x) is None))
     if path.is_file():
         if any(x is not None for x in (ledger, integers, combination)):
@@ -536,6 +559,24 @@ def _verify_integer_tables(release: Release, folder: Path) -> Verification:
             lambda: tables.check_files(folder),
             lambda: _count("report.finding.files", len(tables) + 1),
         )
+    return log.done()
+
+
+def _verify_microdata(tables: IntegerTables, path: Path) -> Verification:
+    """Return the claims of microdata."""
+    log, read = _Checklist(), list[StatedRecords]()
+    if log.add(
+        "report.claim.microdata",
+        lambda: read.append(StatedRecords(tables, path)),
+        lambda: _count("report.finding.records", read[0].space.records),
+    ):
+        (stated,) = read
+        log.add(
+            "report.claim.microdata_tables",
+            stated.check_tables,
+            lambda: _count("report.finding.tables", len(stated.space.targets)),
+        )
+        log.add("report.claim.microdata_file", stated.check_file, lambda: Message("report.finding.export_file"))
     return log.done()
 
 

@@ -22,6 +22,7 @@ from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.estimates import Estimates
 from fitnoise.reading.integer_tables import IntegerTables
+from fitnoise.reading.microdata import InventedRecords
 from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.ratios import CombinedRatios, ComparedRatios, Ratios
@@ -257,6 +258,39 @@ def integers_report(result: IntegerTables, directory: Path) -> Report:
     return Report(
         result.release.plan.publication.title, (Section(Message("report.section.integers"), messages, values),)
     )
+
+
+def microdata_report(records: InventedRecords, path: Path) -> Report:
+    """Return the warning of invented records, and the distance of each of their tables in margins."""
+    space = records.space
+    values = (
+        Value("file", str(path)),
+        Value("plan", space.tables.release.plan.hash),
+        Value("attributes", space.names),
+        Value("records", space.records, ValueKind.COUNT),
+        Value("batches", records.batches, ValueKind.COUNT),
+        Value("seconds", records.seconds, ValueKind.SECONDS),
+        Value("share_outside_margin", records.share_outside, ValueKind.PROPORTION),
+        Value("warnings", records.warnings),
+    )
+    summary = Message("report.microdata.made" if records.batches else "report.microdata.expanded", values)
+    columns = (
+        ReportColumn("table", Message("report.heading.table")),
+        ReportColumn("rms", Message("report.heading.rms_distance"), ValueKind.RATIO),
+        ReportColumn("largest", Message("report.heading.largest_distance"), ValueKind.RATIO),
+        ReportColumn("share_within_1", Message("report.heading.within_margin"), ValueKind.PROPORTION),
+        ReportColumn("rms_released", Message("report.heading.rms_released"), ValueKind.RATIO),
+        ReportColumn("largest_released", Message("report.heading.largest_released"), ValueKind.RATIO),
+        ReportColumn("share_within_1_released"),
+    )
+    rows = []
+    for row in records.rows:
+        released = {f"{key}_released": x for key, x in row["from_released"].items()}
+        rows.append({"table": row["table"], **row["from_integers"], **released})
+    messages = (*records.warnings, summary, Message("report.microdata.distances"))
+    table = ReportTable.from_rows("tables", columns, rows)
+    title = space.tables.release.plan.publication.title
+    return Report(title, (Section(Message("report.section.microdata"), messages, values, (table,)),))
 
 
 def combination_report(combination: Combination, directory: Path | None) -> Report:

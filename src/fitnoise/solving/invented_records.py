@@ -1,0 +1,361 @@
+"""Records whose tables come near given tables of counts: a start from a tree of pairs, then moves of single values.
+
+The search makes the sum Σ_T w_T ‖n_T − t_T‖² small. It ends in a local minimum at best, and proves nothing.
+
+    t_T     the given counts of table T
+    n_T     the counts of the records in the cells of T
+    w_T     the weight of T, an integer
+
+1. *Start*: a spanning forest of largest mutual information between pairs of attributes. Each attribute is drawn given
+   its neighbour in the tree. Without a neighbour, its values are shuffled.
+2. *Moves*: a batch proposes new values of one attribute for some records, drawn from one table given the other values
+   of the record there. The proposals of a batch take their turns, and each is taken if the sum then falls. So no move
+   disturbs another.
+
+Counts, weights and sums are integers, and the draws are fixed. Equal tables and an equal number of batches give equal
+records. Only the time limit depends on the machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from fitnoise.kernel.arrays import Indices, Integers
+from fitnoise.solving.fixed_random import FixedGenerator
+
+PROPOSALS_PER_BATCH = 1024
+"""The number of proposals of a batch."""
+
+STALL_ROUNDS = 100
+"""The number of rounds between two looks at the progress. A round has a batch for each column of each table."""
+
+STALL_FACTOR = 0.99
+"""The search ends if the sum of squares falls to no less than this part of its value at the look before."""
+
+FACTOR = 1000
+"""The weight of a counted record in the draws of new values; every cell adds a weight of 1."""
+
+INFORMATION_DECIMALS = 9
+"""The decimals of mutual information that are compared: the last digits depend on the machine."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CountTable:
+    """A table of counts, given as a target.
+
+    axes: The attribute of each column.
+    cells: For each column the cell of every value of its attribute; −1 for a value that the column does not count.
+    counts: The given counts, one axis for each column.
+    weight: The weight of the table in the sum of squares, from 1 on.
+    """
+
+    axes: tuple[int, ...]
+    cells: tuple[Indices, ...]
+    counts: Integers
+    weight: int = 1
+
+    @cached_property
+    def _steps(self) -> tuple[Indices, ...]:
+        """For each column and value the part of the position in the flat table; its size if it is not counted."""
+        strides = [math.prod(self.counts.shape[i + 1 :]) for i in range(len(self.axes))]
+        return tuple(np.where(x < 0, self.counts.size, x * s) for x, s in zip(self.cells, strides, strict=True))
+
+    def positions(self, values: Indices) -> Indices:
+        """Return the position of each record in the flat table; the table's size for records that it does not count.
+
+        values: The value of each attribute for each record, (attributes, records).
+        """
+        total = np.zeros(values.shape[1], dtype=np.intp)
+        for axis, steps in zip(self.axes, self._steps, strict=True):
+            total += steps[values[axis]]
+        return np.minimum(total, self.counts.size)
+
+    def tally(self, values: Indices) -> Integers:
+        """Return the counts of records, in the shape of the table.
+
+        values: The value of each attribute for each record, (attributes, records).
+        """
+        size = self.counts.size
+        counts = np.bincount(self.positions(values), minlength=size + 1)[:size]
+        return np.asarray(counts.reshape(self.counts.shape), dtype=np.int64)
+
+    def is_each_value(self, column: int) -> bool:
+        """Return True if the cells of a column are the values of its attribute, one by one."""
+        cells = self.cells[column]
+        return len(cells) == self.counts.shape[column] and bool((np.sort(cells) == np.arange(len(cells))).all())
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """True if the table counts every record."""
+        return all(bool((x >= 0).all()) for x in self.cells)
+
+    def summed(self, columns: Sequence[int]) -> Integers:
+        """Return the counts by some columns, in their order and by value; each of them shows every value."""
+        others = tuple(i for i in range(len(self.axes)) if i not in columns)
+        # `sum` leaves the columns in the order of the table
+        counts = self.counts.sum(axis=others).transpose(np.argsort(np.argsort(columns)))
+        return np.asarray(counts[np.ix_(*(self.cells[i] for i in columns))])
+
+    def split(self, axis: int) -> tuple[tuple[tuple[int, Indices], ...], Indices]:
+        """Return the parts of a position: attribute and steps of other columns, and the steps of one attribute."""
+        pairs = list(zip(self.axes, self._steps, strict=True))
+        steps_of_axis = [steps for a, steps in pairs if a == axis]
+        others = tuple((a, steps) for a, steps in pairs if a != axis)
+        return others, np.asarray(sum(steps_of_axis[1:], steps_of_axis[0]))
+
+
+@final
+class _Proposals:
+    """New values of one attribute, drawn from a table given the values of the other columns.
+
+    Args:
+        table: The table.
+        column: A column that shows every value.
+    """
+
+    def __init__(self, table: CountTable, column: int) -> None:
+        self.axis = table.axes[column]
+        others = [i for i in range(len(table.axes)) if i != column]
+        counts = np.moveaxis(table.counts, column, -1)
+        self._size = counts.shape[-1]
+        rows = counts.size // self._size
+        strides = [math.prod(counts.shape[i + 1 : -1]) for i in range(len(others))]
+        cells = [table.cells[i] for i in others]
+        self._steps = [
+            (table.axes[i], np.where(x < 0, rows, x * stride))
+            for i, x, stride in zip(others, cells, strides, strict=True)
+        ]
+        self._rows = rows
+        # the last row is for records that the table does not count: all values are then equally likely
+        chances = np.concatenate([FACTOR * np.maximum(counts, 0).ravel() + 1, np.ones(self._size, dtype=np.int64)])
+        self._sums = np.cumsum(chances)
+        self._starts = np.concatenate([[0], self._sums[self._size - 1 :: self._size]])
+        self._values = np.argsort(table.cells[column])
+
+    def draw(self, values: Indices, records: Indices, fixed: FixedGenerator) -> Indices:
+        """Return a new value for each of some records."""
+        row = np.zeros(len(records), dtype=np.intp)
+        for axis, steps in self._steps:
+            row += steps[values[axis, records]]
+        row = np.minimum(row, self._rows)
+        start = self._starts[row]
+        chosen = np.floor(fixed.uniform(0.0, 1.0, (len(records),)) * (self._starts[row + 1] - start)).astype(np.int64)
+        cells = np.searchsorted(self._sums, start + chosen, side="right") - row * self._size
+        return np.asarray(self._values[cells])
+
+
+@final
+class _Search:
+    """The records of a search, with the differences of their tables from the given ones.
+
+    Args:
+        values: The value of each attribute for each record, (attributes, records); the search changes them.
+        tables: The given tables.
+    """
+
+    def __init__(self, values: Indices, tables: Sequence[CountTable]) -> None:
+        self.values = values
+        self._fixed = FixedGenerator(1 << 48)  # the start draws from the beginning of the sequence
+        # One vector of all tables. Each ends with a cell of weight 0, for records that the table does not count.
+        sizes = [table.counts.size + 1 for table in tables]
+        offsets = np.cumsum([0, *sizes])[:-1].tolist()
+        self._weights = np.repeat([table.weight for table in tables], sizes)
+        self._weights[np.cumsum(sizes) - 1] = 0
+        self._off = np.concatenate([np.append((t.tally(values) - t.counts).ravel(), 0) for t in tables])
+        self.objective = sum(int(w) * int(x) ** 2 for w, x in zip(self._weights, self._off, strict=True))
+        placed = list(zip(offsets, tables, strict=True))
+        self._by_axis = [
+            [(offset, t.counts.size, *t.split(axis)) for offset, t in placed if axis in t.axes]
+            for axis in range(len(values))
+        ]
+
+    def move(self, proposals: _Proposals) -> None:
+        """Propose a batch of new values, and take those with which the objective falls."""
+        count = self.values.shape[1]
+        records = np.unique(self._fixed.integers(0, count, (min(PROPOSALS_PER_BATCH, count),)))
+        values = proposals.draw(self.values, records, self._fixed)
+        here = self.values[proposals.axis, records]
+        differs = values != here
+        records, values, here = records[differs], values[differs], here[differs]
+        leaves, enters = self._cells(proposals.axis, records, here, values)
+        gains = self._weights[enters] * (2 * self._off[enters] + 1)
+        gains += self._weights[leaves] * (1 - 2 * self._off[leaves])
+        changes = np.where(enters == leaves, 0, gains).sum(axis=0)
+        taken, shifts = self._choose(np.flatnonzero(changes < 0), changes, leaves, enters)
+        if taken:
+            self.values[proposals.axis, records[taken]] = values[taken]
+            self._off[list(shifts)] += list(shifts.values())
+
+    def _cells(self, axis: int, records: Indices, here: Indices, values: Indices) -> tuple[Indices, Indices]:
+        """Return the cells that records leave and enter, one row for each table with the attribute."""
+        tables = self._by_axis[axis]
+        leaves, enters = np.empty((2, len(tables), len(records)), dtype=np.intp)
+        for k, (offset, size, others, own_steps) in enumerate(tables):
+            rest = np.zeros(len(records), dtype=np.intp)
+            for other, steps in others:
+                rest += steps[self.values[other, records]]
+            leaves[k] = offset + np.minimum(rest + own_steps[here], size)
+            enters[k] = offset + np.minimum(rest + own_steps[values], size)
+        return leaves, enters
+
+    def _choose(
+        self, candidates: Indices, changes: Integers, leaves: Indices, enters: Indices
+    ) -> tuple[list[int], dict[int, int]]:
+        """Return the proposals that are taken, and by how much they change the count of each cell.
+
+        candidates: The proposals with which the objective would fall if each were alone.
+        """
+        taken, shifts = list[int](), dict[int, int]()
+        both = np.concatenate([leaves[:, candidates], enters[:, candidates]]).T
+        weights = self._weights[both]
+        half = len(leaves)
+        rows = zip(candidates.tolist(), changes[candidates].tolist(), both.tolist(), weights.tolist(), strict=True)
+        for number, single_change, cells, weight in rows:
+            change = single_change
+            # earlier moves of the batch changed some cells; the change of a square is linear in these
+            for k, cell in enumerate(cells):
+                if cell in shifts:
+                    change += (2 if k >= half else -2) * weight[k] * shifts[cell]
+            if change < 0:
+                for k, cell in enumerate(cells):
+                    shifts[cell] = shifts.get(cell, 0) + (1 if k >= half else -1)
+                taken.append(number)
+                self.objective += change
+        return taken, shifts
+
+
+def invent(
+    sizes: Sequence[int], tables: Sequence[CountTable], records: int, *, batches: int | None, seconds: float
+) -> tuple[Indices, int]:
+    """Return records whose tables come near the given ones, and the number of batches that were done.
+
+    Args:
+        sizes: The number of values of each attribute.
+        tables: The given tables. For each attribute, at least one of them has a column that shows every value.
+        records: The number of records.
+        batches: The largest number of batches; None for the time limit instead.
+        seconds: The time limit, without a number of batches.
+
+    Returns:
+        The value of each attribute for each record, (attributes, records), sorted; and the number of batches. The
+        search ends earlier if all tables are met, or if progress stalls.
+    """
+    search = _Search(_start(sizes, tables, records), tables)
+    columns = [(t, i) for t in tables for i in range(len(t.axes)) if t.is_each_value(i)]
+    columns.sort(key=lambda pair: pair[0].axes[pair[1]])
+    proposals = [_Proposals(t, i) for t, i in columns]
+    end, done, before = time.monotonic() + seconds, 0, search.objective
+    while search.objective and (done < batches if batches is not None else time.monotonic() < end):
+        search.move(proposals[done % len(proposals)])
+        done += 1
+        if done % (STALL_ROUNDS * len(proposals)) == 0:
+            if search.objective >= STALL_FACTOR * before:
+                break
+            before = search.objective
+    return sort_records(search.values), done
+
+
+def expand(table: CountTable) -> Indices:
+    """Return the records of a table that shows every value of all attributes, (attributes, records), sorted."""
+    counts = table.summed(np.argsort(table.axes).tolist())
+    return np.stack(np.unravel_index(np.repeat(np.arange(counts.size), counts.ravel()), counts.shape))
+
+
+def sort_records(values: Indices) -> Indices:
+    """Return records in the order of their values, first attribute first: their order then says nothing.
+
+    values: The value of each attribute for each record, (attributes, records).
+    """
+    return np.asarray(values[:, np.lexsort(values[::-1])])
+
+
+# --- the start --------------------------------------------------------------------------------------------------------
+
+
+def _start(sizes: Sequence[int], tables: Sequence[CountTable], records: int) -> Indices:
+    """Return records drawn along a spanning forest of pairs of attributes, (attributes, records)."""
+    fixed, pairs = FixedGenerator(), _pairs(tables)
+    information = {key: _mutual_information(counts) for key, counts in pairs.items()}
+    values = np.zeros((len(sizes), records), dtype=np.intp)
+    done: set[int] = set()
+    for root in range(len(sizes)):
+        if root in done:
+            continue
+        single = np.repeat(np.arange(sizes[root]), _apportion(_single(tables, root), records))
+        values[root] = _shuffled(single, fixed)
+        done.add(root)
+        while edges := [key for key in information if (key[0] in done) != (key[1] in done)]:
+            one, other = max(edges, key=lambda key: (information[key], -edges.index(key)))
+            counts = pairs[one, other]
+            condition, axis = (one, other) if one in done else (other, one)
+            by_condition = counts if condition == one else counts.T
+            values[axis] = _draw_given(values[condition], by_condition, _single(tables, axis), fixed)
+            done.add(axis)
+    return values
+
+
+def _pairs(tables: Sequence[CountTable]) -> dict[tuple[int, int], Integers]:
+    """Return the counts of each pair of attributes that a table shows by value, preferably from complete tables."""
+    pairs: dict[tuple[int, int], Integers] = {}
+    for table in sorted(tables, key=lambda t: not t.is_complete):
+        columns = [i for i in range(len(table.axes)) if table.is_each_value(i)]
+        for k, i in enumerate(columns):
+            for j in columns[k + 1 :]:
+                low, high = (i, j) if table.axes[i] < table.axes[j] else (j, i)
+                key = (table.axes[low], table.axes[high])
+                if key[0] != key[1] and key not in pairs:
+                    pairs[key] = table.summed([low, high])
+    return pairs
+
+
+def _single(tables: Sequence[CountTable], axis: int) -> Integers:
+    """Return the counts of the values of an attribute; from a complete table if possible."""
+    candidates = [(t, i) for t in tables for i, a in enumerate(t.axes) if a == axis and t.is_each_value(i)]
+    table, column = min(candidates, key=lambda pair: not pair[0].is_complete)
+    return table.summed([column])
+
+
+def _mutual_information(counts: Integers) -> float:
+    """Return the mutual information of the rows and columns of a table, in nats, rounded."""
+    shares = np.maximum(counts, 0) / max(int(counts.sum()), 1)
+    products = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+    inside = shares > 0
+    return round(float((shares[inside] * np.log(shares[inside] / products[inside])).sum()), INFORMATION_DECIMALS)
+
+
+def _apportion(counts: Integers, total: int) -> Integers:
+    """Return integers in proportion to counts that add up to a total: floors, then the largest remainders."""
+    counts = np.maximum(counts, 0)
+    counts = counts if counts.any() else np.ones_like(counts)
+    floors, remainders = np.divmod(counts * total, counts.sum())
+    floors[np.argsort(-remainders, kind="stable")[: total - int(floors.sum())]] += 1
+    return np.asarray(floors)
+
+
+def _draw_given(condition: Indices, counts: Integers, marginal: Integers, fixed: FixedGenerator) -> Indices:
+    """Return the values of an attribute, given those of another.
+
+    condition: The value of the other attribute for each record, (records,).
+    counts: The counts of both, (values of the other attribute, values).
+    marginal: The counts of the values, for records of a row without counts.
+    """
+    out = np.empty_like(condition)
+    ends = np.cumsum(np.bincount(condition, minlength=len(counts)))[:-1]
+    groups = np.split(np.argsort(condition, kind="stable"), ends)
+    for row, records in zip(counts, groups, strict=True):
+        if len(records):
+            each = np.repeat(np.arange(len(row)), _apportion(row if row.any() else marginal, len(records)))
+            out[records] = _shuffled(each, fixed)
+    return out
+
+
+def _shuffled(values: Indices, fixed: FixedGenerator) -> Indices:
+    return np.asarray(values[np.argsort(fixed.uniform(0.0, 1.0, (len(values),)), kind="stable")])
