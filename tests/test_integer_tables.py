@@ -355,6 +355,24 @@ def test_numbers_move_further_only_where_they_must(monkeypatch):
     assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 0.0) is None
 
 
+@pytest.mark.parametrize("status", [1, 3, 4])
+def test_integers_of_a_program_that_was_not_solved_are_not_taken(status, monkeypatch):
+    """Detects steps of a solver that ran out of time, which need not be the nearest ones."""
+    nothing = sp.csr_array((0, 3))
+    halves = SumConstraints(rows([1, 1, -1]), nothing, nothing)
+    values, solve = np.array([0.6, 0.6, 1.2]), rounding.optimize.milp
+    assert adjacent(values, halves, 9.0) is not None
+
+    def unsolved(*arguments, **keywords):
+        result = solve(*arguments, **keywords)
+        result.status = status
+        return result
+
+    monkeypatch.setattr(rounding.optimize, "milp", unsolved)
+    assert adjacent(values, halves, 9.0) is None
+    assert "not solved again in time" in english(check_adjacent(values, np.array([1, 0, 1]), halves, 9.0))
+
+
 def test_integers_up_to_three_below_a_floor_pass_the_check():
     nothing = sp.csr_array((0, 3))
     sevenths = SumConstraints(rows([7, 0, -1]), nothing, nothing)

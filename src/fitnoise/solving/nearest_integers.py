@@ -43,6 +43,9 @@ MAX_CONNECTED_NUMBERS = 3_000
 MAX_DISTANCE = 3
 """The largest distance from the floors that the program tries, if there are no integers within one of the numbers."""
 
+_OPTIMAL, _OUT_OF_TIME = 0, 1
+"""SciPy's statuses of a program that was solved, and of one whose time ended."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -277,7 +280,7 @@ def _rounding_moves(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
     """Return the steps of numbers from their floors, and True if some step is not 0 or 1.
 
     Each step costs its contribution to the squared distance. Steps other than 0 and 1 are tried only if these fail.
-    None if no steps keep the sums, or none are found by the time `until`.
+    None if no steps keep the sums, or the solver does not find the nearest ones by the time `until`.
     """
     low, part, n = numbers.low, numbers.part, len(numbers.low)
     one = sp.eye_array(n, format="csr")
@@ -300,6 +303,9 @@ def _rounding_moves(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
             constraints=optimize.LinearConstraint(sp.csr_array(numbers.rows @ steps), *numbers.ends),
             options={"time_limit": seconds_left, "mip_rel_gap": 0.0},
         )
-        if result.x is not None:
+        if result.status == _OPTIMAL and result.x is not None:
             return np.asarray(steps @ np.rint(result.x)), bool(extra)
+        # Steps found until then need not be the nearest ones, and nothing shows that further steps are needed.
+        if result.status == _OUT_OF_TIME:
+            return None
     return None
