@@ -142,7 +142,7 @@ def test_a_cap_is_for_all_parts(plan):
             lambda: tables(
                 fn.table("b", margin=1, name="a b"), further_tables=(tables(fn.table("b", margin=2, name="A_b")),)
             ),
-            "spec.file-name-twice",
+            "workload.file-name-twice",
         ),
         (
             lambda: tables(

@@ -25,7 +25,7 @@ from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
 from fitnoise.request import curves
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind
-from fitnoise.request.workloads import Table, Workload, used_attributes
+from fitnoise.request.workloads import Table, Workload, file_name_twice, used_attributes
 
 MIN_CELL_BUDGET = 1e-6
 """The least relative budget of a cell that can be counted at all."""
@@ -764,14 +764,7 @@ class Publication:
             for file in sorted(taken.keys() & files):
                 if taken[file] == files[file]:
                     raise _name_twice(files[file])
-                raise SpecError(
-                    "file-name-twice",
-                    f"The tables {taken[file]!r} and {files[file]!r} would be written to the same file {file!r}.",
-                    "",
-                    "Give one of them another name.",
-                    "No plan was made.",
-                    place="further_tables",
-                )
+                raise file_name_twice(taken[file], files[file], file, "further_tables")
             taken |= files
         if self.must_be_free or Privacy.AUTO in {p.privacy for p in (self, *self.further_tables)}:
             raise SpecError(

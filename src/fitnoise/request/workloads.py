@@ -1094,15 +1094,27 @@ def _refuse_twins(tables: TableSequence, files: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name, key in zip(tables.names, files, strict=True):
         if key in seen:
-            raise WorkloadError(
-                "file-name-twice",
-                f"The tables {seen[key]!r} and {name!r} would be written to the same file {key!r}.",
-                "",
-                "Give one of them another name.",
-                "Nothing was planned.",
-                place="name",
-            )
+            raise file_name_twice(seen[key], name, key, "name")
         seen[key] = name
+
+
+def file_name_twice(table: str, later_table: str, file: str, key_at_fault: str) -> WorkloadError:
+    """Return the error for two tables with one file name.
+
+    Args:
+        table: The name of the first table.
+        later_table: The name of the second table.
+        file: The name of the file.
+        key_at_fault: The key that holds the second name.
+    """
+    return WorkloadError(
+        "file-name-twice",
+        f"The tables {table!r} and {later_table!r} would be written to the same file {file!r}.",
+        "",
+        "Give one of them another name.",
+        "Nothing was planned.",
+        place=key_at_fault,
+    )
 
 
 @checked(WorkloadError, "Nothing was planned.")
