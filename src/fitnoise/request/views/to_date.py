@@ -15,13 +15,13 @@ from fitnoise.request.views._base import SteppedView
 class ToDate(SteppedView):
     """The sum of each value and those before it in its season; a season is `steps` values, and the last can be shorter.
 
-    With 12 months these are years to date.
+    With 12 months from January on these are years to date.
     """
 
     key = "to_date"
     description = (
-        "The attributes shown as running sums that restart after a number of values (12 months: year to date): name = "
-        "number. If absent, no attribute is shown this way."
+        "The attributes shown as running sums that restart after a number of values (12 months from January: year to "
+        "date): name = number. If absent, no attribute is shown this way."
     )
     signed, is_causal = False, True
     heading_text, rows_text, column_text = "page.heading.to_date", "page.rows.to_date", "report.column.to_date"
