@@ -16,6 +16,7 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import ReleaseError
+from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports import export, latex, manifests
 from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.interfaces.exports.manifests import CLAIMS, manifest_place
@@ -206,7 +207,38 @@ def test_tables_are_exported_by_command(tmp_path, capsys):
 
 PLACES = {"workbook": "a.xlsx", "latex": "a.tex", "package": "a"}
 """A name for each format: each format needs one."""
-OPTIONS = {"language": "de", "bands": RULE, "totals": True, "licence": "CC0-1.0"}
+OPTIONS = {
+    name: {"language": "de", "bands": RULE, "totals": True}
+    if Path(name).suffix
+    else {"bands": RULE, "licence": "CC0-1.0"}
+    for name in PLACES.values()
+}
+"""For each place all options that its format uses."""
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("folder", {"language": "de"}),
+        ("folder", {"totals": True}),
+        *((f"t{ending}", {"licence": "CC0-1.0"}) for ending in FORMATS),
+    ],
+)
+def test_an_option_that_a_format_does_not_use_is_refused(name, option, tmp_path, capsys):
+    release = small()
+    with refused("release.export-option-unused", key=next(iter(option))):
+        fn.export(release, tmp_path / name, **option)
+    folder = release.write(tmp_path / "release")
+    arguments = [f"--{key}" if value is True else f"--{key}={value}" for key, value in option.items()]
+    assert main_code(["write", "export", str(folder), "-o", str(tmp_path / name), *arguments]) == ReleaseError.exit_code
+    assert "export-option-unused" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
+
+
+def main_code(arguments):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code
 
 
 def test_every_format_has_a_name_here():
@@ -220,7 +252,7 @@ def exported(tmp_path_factory):
     small().write(folder / "release")
     for kind, name in PLACES.items():
         (folder / kind).mkdir()
-        fn.export(small(), folder / kind / name, **OPTIONS)
+        fn.export(small(), folder / kind / name, **OPTIONS[name])
     return folder
 
 

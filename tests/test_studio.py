@@ -10,6 +10,7 @@ import sys
 import threading
 import tomllib
 from fractions import Fraction
+from importlib import resources
 from pathlib import Path
 
 import httpx2
@@ -19,6 +20,7 @@ import uvicorn
 import fitnoise as fn
 from fitnoise import data
 from fitnoise.interfaces import commands
+from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.messages import LANGUAGES
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
@@ -93,6 +95,14 @@ def test_the_path_from_a_description_to_a_question(client, at_once):
     assert "Charges without a release" not in ledger
     (release_path / "release.json").rename(release_path / "away")
     assert "Charges without a release in the folder: entries 1." in " ".join(Page(client.page("/ledger")).texts)
+
+
+def test_the_page_of_a_release_offers_every_export():
+    """The choices are those of the registry, a data package, a report and integer tables."""
+    template = resources.files("fitnoise_studio").joinpath("templates", "studio_report.html").read_text("utf-8")
+    select = template[template.index('id="kind"') : template.index("</select>")]
+    files = {ending.removeprefix(".") for ending in FORMATS}
+    assert set(re.findall(r'option value="(\w+)"', select)) == files | {"package", "html", "whole"}
 
 
 def test_any_edit_leaves_the_certified_plan_behind(client, at_once):

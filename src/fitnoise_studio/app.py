@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError
-from fitnoise.interfaces.exports.export import export
+from fitnoise.interfaces.exports.export import FORMATS, export
 from fitnoise.interfaces.pages.fragments import report as report_html
 from fitnoise.interfaces.pages.fragments import style
 from fitnoise.interfaces.pages.report import content
@@ -51,6 +51,9 @@ from fitnoise_studio.workers import QuestionReplaced
 
 PAGES = ("protect", "describe", "tables", "prove", "release", "report", "ledger", "file")
 """The pages, in the order of work."""
+
+PACKAGE = "package"
+"""The kind of an export that is a folder; the kind of a file is its ending without the point."""
 
 BUDGET = "budget.sqlite"
 """The name of a new ledger."""
@@ -288,7 +291,7 @@ def write_outputs(studio: Studio, request: Request, form: SubmittedForm) -> Resp
         studio.jobs.add("whole", {"what": "whole", "release": name, "out": target.name, **studio.question_fields})
         return _parts(studio, "report")
     else:
-        ending = {"xlsx": ".xlsx", "tex": ".tex", "package": ""}.get(kind)
+        ending = {**{x.removeprefix("."): x for x in FORMATS}, PACKAGE: ""}.get(kind)
         if ending is None:
             with refused_at("kind"):
                 raise ReleaseError(
@@ -298,10 +301,10 @@ def write_outputs(studio: Studio, request: Request, form: SubmittedForm) -> Resp
                     "Choose the kind.",
                     "Nothing was written.",
                 )
-        target = studio.folder.target(
-            _free(studio.folder, f"{base}-{'package' if kind == 'package' else 'tables'}", ending)
-        )
-        export(read, target, language=language, totals=kind != "package")
+        name_of_target = _free(studio.folder, f"{base}-{'tables' if ending else PACKAGE}", ending)
+        target = studio.folder.target(name_of_target)
+        # A data package is in English and has no totals.
+        export(read, target, language=language if ending else "en", totals=bool(ending))
     return HTMLResponse(render_part("done", studio.language, name=target.name))
 
 

@@ -601,8 +601,8 @@ _add(
     "write export",
     """Write tables of RELEASE as a workbook (.xlsx), as LaTeX (.tex), or as a data package (a folder).
 
-    A data package has CSV files and a datapackage.json that defines their columns. It is in English and has no totals,
-    also with --language and --totals.
+    A data package has CSV files and a datapackage.json that defines their columns. It is in English and has no totals:
+    --language de and --totals are for workbooks and LaTeX, and --licence is for data packages.
     With --integers or --combination, the tables of that folder are written instead.
     """,
     [

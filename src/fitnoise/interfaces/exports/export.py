@@ -59,11 +59,11 @@ def export(
         what: Release, integer tables or combination with the tables.
         path: Place of the export: a name in .xlsx or .tex, or a name without an ending for the folder of a data
             package. Nothing may exist there; for a file, neither may NAME.manifest.json.
-        language: Language of workbooks and LaTeX, "en" or "de".
+        language: Language of workbooks and LaTeX, "en" or "de"; a data package is in English.
         bands: Rule that classes numbers as reliable, to be used with care, or too wide.
         totals: True if workbooks and LaTeX have totals over each attribute that a table shows value by value.
         tables: Names of the tables to write, or the name of one; default all.
-        licence: Licence of a data package, such as "CC-BY-4.0".
+        licence: Licence of a data package, such as "CC-BY-4.0"; workbooks and LaTeX state none.
         notice: Receives a sentence for each folder that killed processes left of this data package. They are removed,
             except for those in use and those with a complete release.
 
@@ -72,7 +72,8 @@ def export(
 
     Raises:
         ReleaseError: The name has another ending, XlsxWriter is not installed, the language or a table is unknown, or a
-            table is named twice. Or there are more than a million numbers, or the place exists or cannot be written.
+            table is named twice. Or a data package has another language or totals, or a file has a licence. Or there
+            are more than a million numbers, or the place exists or cannot be written.
 
     **Guarantees**
         * The export depends on the data only through the noisy answers, and is the same whenever it is written.
@@ -94,6 +95,7 @@ def export(
             UNWRITTEN,
             place=target.name,
         )
+    _refuse_unused(target, language=language, totals=totals, licence=licence)
     if target.exists():
         raise existing_place(target.name, UNWRITTEN)
     side = manifest_place(target)
@@ -173,6 +175,21 @@ def contents(
         return
     laid = (layout(what, name, totals=totals, bands=bands) for name in names)
     yield path.name, FORMATS[path.suffix](what, laid, translation, bands)
+
+
+def _refuse_unused(target: Path, *, language: str, totals: bool, licence: str | None) -> None:
+    """Raise ReleaseError for an option that this kind of export would ignore."""
+    unused = {"licence": licence is not None} if target.suffix else {"language": language != "en", "totals": totals}
+    for name, is_given in unused.items():
+        if is_given:
+            raise ReleaseError(
+                "export-option-unused",
+                f"The option {name} is given, and the tables are to be written as {target.name!r}.",
+                "A data package is in English and has no totals; a workbook or LaTeX states no licence.",
+                f"Leave {name} out, or choose a name with another ending.",
+                UNWRITTEN,
+                place=name,
+            )
 
 
 def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:
