@@ -2145,6 +2145,22 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
 # --- questions to a release -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("question", ["-count()", "-2 * count() + count(sex=True)", "-(count() - count(sex=True))"])
+def test_a_question_may_begin_with_a_minus_sign(question, run, pattern):
+    """Detects an expression that is taken for an option; it may stand before and after options."""
+    expected = run("ask", "release", f"({question})", "--by", "age", "--csv")
+    assert expected[0] == 0
+    for arguments in (
+        ("release", question, "--by", "age", "--csv"),
+        ("--by", "age", "--csv", "release", question),
+        ("--by", "age", "--csv", "--", "release", question),
+    ):
+        assert run("ask", *arguments) == expected
+    document = json.loads(run("ask", "release", question, "--json")[1])
+    assert document["asked"] == question
+    assert run("ask", "release", "-x", "count()")[0] == 2
+
+
 def test_a_question_is_answered_in_one_line(run, pattern):
     ratio = pattern.count(area="Nörth", by="age") / pattern.count(by="age")
     question = 'count(area="Nörth") / count()'

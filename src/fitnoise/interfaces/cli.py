@@ -86,6 +86,16 @@ def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | No
         raise click.BadParameter(str(error.with_outcome("Nothing was changed."))) from None
 
 
+class _Ask(click.Command):
+    """A command whose expression may start with a minus sign: -count() is the expression, and no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, with a space before an expression that starts with one minus sign."""
+        # No option has a bracket in its name, and the call in an expression has one.
+        is_expression = [x[:1] == "-" and x[1:2] != "-" and "(" in x for x in args]
+        return super().parse_args(ctx, [f" {x}" if y else x for x, y in zip(args, is_expression, strict=True)])
+
+
 class _Commands(click.Group):
     """Commands in the order in which they are defined. The name of a command may have two words."""
 
@@ -163,6 +173,7 @@ def _add(
     *,
     examples: Sequence[str],
     modes: Mapping[str, Sequence[click.Option]] = MappingProxyType({}),
+    kind: type[click.Command] = click.Command,
 ) -> None:
     """Add a command. Its action is the function `NAME_command` of `commands`, which takes its parameters by name.
 
@@ -173,6 +184,7 @@ def _add(
         examples: Lines below the options in the help.
         modes: Further options by mode; the first option of a mode is the flag that turns it on, and has its name.
             The mode "" needs no flag. The action of another mode is `NAME_MODE_command`.
+        kind: Class of the command.
     """
     for mode, options in modes.items():
         for option in options[1:] if mode else ():
@@ -188,7 +200,7 @@ def _add(
     group_name, _, short_name = name.partition(" ")
     group = cli.commands.get(group_name)
     in_group = isinstance(group, click.Group)
-    command = click.Command(
+    command = kind(
         short_name if in_group else name,
         params=[*parameters, *itertools.chain(*modes.values()), _AS_JSON],
         callback=run,
@@ -495,6 +507,7 @@ _add(
         """fitnoise ask release/ 'other.count() / count() - 1' --by state --other later/ --simultaneous""",
         """fitnoise ask 2026-03/ 'change(count(), "month", 12)' --by month --csv""",
     ),
+    kind=_Ask,
 )
 
 _add(

@@ -532,6 +532,7 @@ def ask_command(
     """Compute the requested numbers from a release, and show them with their intervals."""
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are both given. Give one of them. Nothing was estimated.")
+    expression = expression.strip()
     with progress(Message("terminal.progress.estimating")):
         release = Release.read(directory)
         place_areas = None if areas is None else read_areas(areas, release.plan.publication.domain)
