@@ -4,7 +4,10 @@ import csv
 import hashlib
 import itertools
 import json
+import re
+import warnings
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -382,6 +385,27 @@ def test_no_output_lacks_the_warning(tmp_path, capsys):
             assert metadata["warning.de"].startswith(german)
             assert json.loads(metadata["tables"]) == list(tables)
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+# --- the other program ------------------------------------------------------------------------------------------------
+
+
+def test_the_lines_for_mbi_run_where_it_is_installed(tmp_path, monkeypatch):
+    """The page gives mbi the tables of the demo with their exact noise: its tables are then close to the released."""
+    pytest.importorskip("mbi")
+    monkeypatch.chdir(tmp_path)
+    by_command("new", "--demo", "-o", "demo")
+    page = (Path(__file__).parents[1] / "docs" / "howto" / "make_microdata.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```{code-block} python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    names = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of JAX, about its own settings
+        exec(lines, names)  # noqa: S102 - our own documents
+    release, size = names["release"], names["size"]
+    for table in names["tables"]:
+        counts = np.asarray(names["people"].project(table).datavector()).reshape([size[a] for a in table])
+        estimates = release.count(by=list(table))
+        assert np.sqrt((((counts - estimates.value) / estimates.moe()) ** 2).mean()) < 1
 
 
 # --- verification -----------------------------------------------------------------------------------------------------

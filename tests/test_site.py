@@ -39,6 +39,7 @@ EXPECTED = {
         "labels": {"state": ("Iowa", "Ohio", "Utah")},
         "code": "release.attributes-not-crossed",
     },
+    "howto/make_microdata": {"same": True, "warns": True, "close": True},
     "howto/publish_integer_tables": {"nothing_below_0": True, "same": True, "is_verified": True},
     "howto/combine_releases": {"narrower": True, "code": "release.different-records"},
     "howto/keep_missing_values": {
