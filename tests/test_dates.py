@@ -149,7 +149,9 @@ def test_every_source_reads_texts_as_declared(source, kind, tmp_path, one_engine
         {"x": "string", "y": "int16"},
     )
     data = source_case.make(records, tmp_path)
-    for part in READS:
+    # a folder for each text takes most of the time, and no kind reads its name otherwise: each kind reads one part
+    parts = READS if source != "csv lake" else [READS[[*KINDS].index(kind)]]
+    for part in parts:
         attribute = KINDS[kind](date_part=part)
         same_counts(counts(data, attribute, table=source_case.table), expected_counts(attribute, held))
 

@@ -9,7 +9,7 @@ import sqlite3
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pandas as pd
@@ -131,14 +131,19 @@ def held(tmp_path_factory):
     return make
 
 
+@lru_cache(maxsize=None, typed=True)
+def record_cells(*values):
+    return tuple(DOMAIN[a].cell(v) for a, v in zip(DOMAIN, values, strict=True))
+
+
 def counted_records(rows, max_records, pattern=NO_PATTERN):
     """Return the counted records of each person, record by record: an independent implementation of the rule."""
     records_of = {}
     for *values, person, _ in rows:
-        cells = tuple(DOMAIN[a].cell(v) for a, v in zip(DOMAIN, values, strict=True))
-        if None not in cells and person not in (None, ""):
-            text = "".join(f"{c + 1}/" for c in cells) + str(person)
-            records_of.setdefault(str(person), []).append((hashlib.md5(text.encode()).hexdigest(), cells))  # noqa: S324
+        cell = record_cells(*values)
+        if None not in cell and person not in (None, ""):
+            text = "".join(f"{c + 1}/" for c in cell) + str(person)
+            records_of.setdefault(str(person), []).append((hashlib.md5(text.encode()).hexdigest(), cell))  # noqa: S324
     counted = {}
     for p, x in records_of.items():
         counted[p] = in_pattern([cells for _, cells in sorted(x)], pattern)[:max_records]

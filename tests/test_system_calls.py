@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,12 @@ def traced() -> bool:
 def plan():
     domain = fn.Domain(a=fn.Ordered(0, 2), b=fn.Categorical(["x", "y"]))
     return fn.plan(fn.Workload(domain, [fn.table("a", margin=3), fn.table(margin=2)]))
+
+
+@pytest.fixture(autouse=True)
+def plans_read_once(monkeypatch):
+    """Read each text of a plan once in this process, where no call is struck."""
+    monkeypatch.setattr(fn.Plan, "from_json", staticmethod(cache(fn.Plan.from_json)))
 
 
 class Server:

@@ -87,9 +87,12 @@ def in_cells(records):
     """The cell of every record by attribute, below 0 where it has none, in plain Python."""
     attributes = {a: records.domain[a] for a in records.values}
     read = {a: (lambda v: v) if x.derived is None else x.derived.number for a, x in attributes.items()}
-    return {
-        a: np.array([x.coding.cell_of(read[a](v)) for v in records.values[a]], dtype=int) for a, x in attributes.items()
-    }
+    cells = {}
+    for a, x in attributes.items():
+        distinct = {id(v): v for v in records.values[a]}  # objects, because equal values may differ in their type
+        cell = {key: x.coding.cell_of(read[a](v)) for key, v in distinct.items()}
+        cells[a] = np.array([cell[id(v)] for v in records.values[a]], dtype=int)
+    return cells
 
 
 def counted(domain, cells, margins):
