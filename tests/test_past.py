@@ -1,5 +1,6 @@
 """The outcome of an error is the known state of the work, for any outcome stated where it was raised."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.errors import DataError, LedgerError, ReleaseError, is_interruption
 from fitnoise.interfaces import commands
+from fitnoise.interfaces.cli import main
 from fitnoise.kernel import noise
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.profiles import ceil_dyadic
@@ -281,14 +283,11 @@ def test_a_signal_in_an_engine_ends_in_one_sentence_and_the_same_command_finishe
     (tmp_path / "plan.json").write_text(PLAN.to_json(), encoding="utf-8")
     (tmp_path / "people.csv").write_text("a,b\n0,x\n1,y\n", encoding="utf-8")
 
-    def run(when):
-        command = [sys.executable, "-c", INTERRUPTED, str(int(number)), when]
-        environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
-        )
-
-    done = run(moment)
+    command = [sys.executable, "-c", INTERRUPTED, str(int(number)), moment]
+    environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
     assert done.returncode == 128 + number, done.stderr
     assert "Traceback" not in done.stderr
     ends = {
@@ -298,7 +297,7 @@ def test_a_signal_in_an_engine_ends_in_one_sentence_and_the_same_command_finishe
         "after": "The release is in place, and its charge is in the ledger.",
     }
     assert done.stderr.splitlines()[-1] == f"interrupted. {ends[moment]}"
-    repeated = run("never")
-    assert repeated.returncode == 0, repeated.stderr
+    with contextlib.chdir(tmp_path):  # in this process, which shares nothing with the first; an error exits
+        main(["release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "r"])
     assert spent(tmp_path) == ceil_dyadic(PLAN.loss.rho)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "people.csv", "plan.json", "r"]
