@@ -146,7 +146,8 @@ def _details(plan: Plan, charge: dict[str, Any]) -> Iterator[str]:
 
 def _post_processing(part: TablePart) -> str:
     return (
-        "Tables that are planned together are rebuilt from the noisy answers so that they agree: "
+        "Tables that are planned together are rebuilt from the noisy answers so that they agree "
+        "wherever they show the same attributes: "
         f"{english(*part.descriptions.describe_bias())}"
     )
 

@@ -23,6 +23,7 @@ from fitnoise.interfaces.reports.plans import table_label, warned
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.messages import Message, Translator, ValueKind, translator
 from fitnoise.planning.ranges import summarised_tables
+from fitnoise.planning.shared_columns import unrelated
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import condition_message, describe_pattern, left_out, merged_records
 from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, publication_of, releases
@@ -128,6 +129,7 @@ def environment(language: str, also: str = "") -> Environment:
         "of_records": of_records,
         "references": references,
         "warnings": warned,
+        "unrelated": unrelated,
         "distinct_heading": distinct_heading,
         "rules": partial(rules, page_language),
         "MARKS": MARKS,

@@ -22,7 +22,7 @@ from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind
-from fitnoise.planning import protection, ranges
+from fitnoise.planning import protection, ranges, shared_columns
 from fitnoise.planning.free_queries import free_counts, profile_of_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import (
@@ -70,9 +70,10 @@ def plan_report(plan: Plan) -> Report:
 
 
 def warned(plan: Plan) -> Iterator[Message]:
-    """Yield the warnings about a plan: that it protects almost no one, or that a range can cut off much."""
+    """Yield the warnings about a plan: weak protection, ranges that can cut off much, attributes of one column."""
     yield from protection.warnings(plan)
     yield from ranges.warnings(plan)
+    yield from shared_columns.warnings(plan)
 
 
 def warning_sections(plan: Plan) -> Iterator[Section]:
