@@ -41,7 +41,12 @@ EXPECTED = {
     },
     "howto/make_microdata": {"same": True, "warns": True, "close": True},
     "howto/publish_integer_tables": {"nothing_below_0": True, "same": True, "is_verified": True},
-    "howto/combine_releases": {"narrower": True, "code": "release.different-records"},
+    "howto/combine_releases": {
+        "narrower": True,
+        "code": "release.different-records",
+        "never": (0.0, 0.0),
+        "narrower_with_rule": True,
+    },
     "howto/keep_missing_values": {
         "kept": True,
         "rows": ["0", "1", "2", "3", "4", "not applicable", "unknown"],

@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.reading.bands import Bands
     from fitnoise.reading.combining import Combination, combine
     from fitnoise.reading.estimates import Estimate, Estimates
+    from fitnoise.reading.given import given
     from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables
     from fitnoise.reading.microdata import microdata
     from fitnoise.reading.quantiles import Quantiles
@@ -106,6 +107,7 @@ __all__ = [
     "compare",
     "count",
     "export",
+    "given",
     "list_periods",
     "load_spec",
     "make_integer_tables",
@@ -137,6 +139,7 @@ _ROOMS = {
     "reading.combining": ("Combination", "combine"),
     "reading.ratios": ("CombinedRatios", "ComparedRatios", "Ratios"),
     "reading.estimates": ("Estimate", "Estimates"),
+    "reading.given": ("given",),
     "reading.microdata": ("microdata",),
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),

@@ -565,10 +565,13 @@ _add(
     """Combine several releases of the same records into estimates of least variance. Nothing is charged.
 
     Releases of different records cannot be combined; compare them with `fitnoise ask --other`.
+    With --impossible, the estimates of one release or more use rules. They are right only if no record in an impossible
+    cell was counted.
     """,
     [
         click.Argument(["directories"], metavar="RELEASE OTHER...", type=_FILE, nargs=-1, required=True),
         _flag("--same-records", "State that all releases have exactly the same records; fitnoise cannot check this."),
+        _file("--impossible rules", "TOML file of [[impossible]] rules: values that no record has together."),
         _output("New folder for the combination, or a report or tables (.html, .xlsx, .tex)."),
         _option("--table name", "Table to print as CSV on stdout."),
     ],
@@ -577,6 +580,7 @@ _add(
         "fitnoise combine release/ later/ --same-records -o combined/",
         "fitnoise combine release/ later/ --same-records -o combined.html",
         'fitnoise combine release/ later/ --same-records --table "state by status"',
+        "fitnoise combine release/ --impossible rules.toml -o given/",
     ),
 )
 

@@ -64,10 +64,11 @@ from fitnoise.publishing import read_period as drawn_period
 from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.combining import combine, read_combination, records_not_stated
+from fitnoise.reading.combining import Combination, read_combination, records_not_stated
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import condition_messages, shares, statistic, universe, universe_messages
 from fitnoise.reading.expressions import ask
+from fitnoise.reading.given import load_rules
 from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables, read_integer_tables
 from fitnoise.reading.microdata import check_limits, check_place, make_records, write_records
 from fitnoise.reading.refusals import (
@@ -545,16 +546,23 @@ def ask_command(
 
 
 def combine_command(
-    directories: tuple[Path, ...], same_records: bool, output: Path | None, name: str | None, as_json: bool
+    directories: tuple[Path, ...],
+    same_records: bool,
+    rules: Path | None,
+    output: Path | None,
+    name: str | None,
+    as_json: bool,
 ) -> None:
-    """Combine releases, show what that gains, and write the tables, or one of them."""
+    """Combine releases, use rules, show what that gains, and write the tables, or one of them."""
     if output is not None:
         for directory in directories:
             _check_outside(directory, output)
-    if not same_records:
+    # a single release has the same records as itself
+    if not same_records and (rules is None or len(directories) > 1):
         raise records_not_stated("--same-records", "fitnoise ask --other")
     with progress(Message("terminal.progress.combining")):
-        combination = combine(*map(Release.read, directories), same_records=same_records)
+        stated = () if rules is None else load_rules(rules)
+        combination = Combination([*map(Release.read, directories)], stated)
         if name is not None and name not in combination:
             raise unknown_table(name, list(combination), "No table was printed and nothing was written.")
         if output is not None:

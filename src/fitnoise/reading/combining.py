@@ -14,6 +14,9 @@ squares is
 
     M_S = Σ_r L_rᵀ V_r⁻¹ L_r,   θ̂_S = M_S⁻¹ Σ_r L_rᵀ V_r⁻¹ t_r,   cov θ̂_S = (⊗ (I − J/n_a)) ⊗ M_S⁻¹.
 
+Rules may state joint structured cells in which no record is. They are one more source, which is exact. It leaves
+θ_S = E_S φ_S for independent unknowns φ_S (`restricted`), and the same formulas hold with L_r E_S for L_r.
+
 The result is rebuilt, queried and shown like the sectors of one release. For noise that is not normal, intervals use
 every single noise (`CombinedSource.traced`).
 """
@@ -25,7 +28,7 @@ import hashlib
 import io
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -46,21 +49,24 @@ from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.gaussian.estimate import apply_covariance, covariance
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.mechanisms.rebuilding import RebuiltTables
-from fitnoise.messages import Message
+from fitnoise.messages import Message, english
 from fitnoise.messages import document as message_document
 from fitnoise.reading.derived_tables import DerivedTables, Texts
 from fitnoise.reading.estimates import Estimate, Estimates, added
+from fitnoise.reading.impossible_cells import ImpossibleCells, Mask, independent_rows, restricted
 from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.reading.means import file_labels, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin
+from fitnoise.reading.questions import ReaderQuestion
 from fitnoise.reading.refusals import UNREAD, no_means
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import csv_text, label_frame, number_columns, read_text
+from fitnoise.request.coverage import ValueList
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute
-from fitnoise.request.workloads import Table, Workload, list_names, slug
-from fitnoise.solving.sectors import Decomposition, decompose
+from fitnoise.request.workloads import Table, Workload, list_names, slug, used_attributes
+from fitnoise.solving.sectors import Decomposition, SectorGroup, decompose
 
 FORMAT = 1
 """The version of the written document."""
@@ -69,20 +75,20 @@ UNCOMBINED = "Nothing was combined."
 
 DESCRIPTION = "combination.json"
 
-MAX_COMBINED_ROWS = 1_500
+MAX_COMBINED_ROWS = 4_096
 """The largest number of independent rows of a sector's structured cells in one release.
 
 The covariances of all pairs of these rows are computed.
 """
+
+PAIRS_PER_BATCH = 2**20
+"""The largest number of pairs of rows whose forms are held at once."""
 
 FILE_ROUNDING = 1.1e-6
 """The absolute tolerance between numbers in a file and recomputed ones: 1.1 units of the last of six decimals."""
 
 RELATIVE_ROUNDING = 1e-9
 """The relative tolerance in addition to `FILE_ROUNDING`."""
-
-DEPENDENCE_TOLERANCE = 1e-9
-"""The part of the largest residual up to which a row counts as a combination of other rows."""
 
 
 @final
@@ -326,6 +332,38 @@ def _joined(
     return JointEstimation(whiteners, thetas), pieces
 
 
+def _within_rules(
+    d: Decomposition,
+    possible: Mask,
+    estimation: JointEstimation,
+    pieces: Mapping[SectorIndex, Sequence[SectorInformation]],
+) -> tuple[Decomposition, JointEstimation, dict[SectorIndex, list[SectorInformation]]]:
+    """Return the estimates of sectors, and the information about them, if only some structured cells are possible.
+
+    possible: True for each possible structured cell, (n_o,).
+    """
+    groups, whiteners = list[SectorGroup](), list[Floats]()
+    thetas: dict[SectorIndex, Floats] = {}
+    remaining: dict[SectorIndex, list[SectorInformation]] = {}
+    for number, factors, group in restricted(d, possible):
+        here = np.empty((len(group), len(group.basis), len(group.basis)))
+        for s in range(len(group)):
+            key, inverse = (len(groups), s), np.linalg.inv(estimation.whiteners[number][s])
+            # M = W⁻ᵀ W⁻¹, so Eᵀ M E = Rᵀ R with the triangle R of W⁻¹ E = Q R, and the new W is R⁻¹
+            columns, triangle = np.linalg.qr(inverse @ factors)
+            here[s] = sl.solve_triangular(triangle, np.eye(len(triangle)))
+            thetas[key] = estimation.thetas[number, s] @ inverse.T @ columns @ here[s].T
+            remaining[key] = [replace(x, adjoint_answers=x.adjoint_answers @ factors) for x in pieces[number, s]]
+        groups.append(group)
+        whiteners.append(here)
+    return replace(d, groups=tuple(groups)), JointEstimation(whiteners, thetas), remaining
+
+
+def _unknowns(d: Decomposition) -> int:
+    """Return the number of unknowns of one sector of each group, added up."""
+    return sum(len(group.basis) for group in d.groups)
+
+
 _Lifts = Sequence[tuple[int, Floats]]
 """Tables by index in the union, each with its matrix L, (structured rows of the table, k)."""
 
@@ -352,40 +390,39 @@ def _information(
     """
     rows = [(t, j) for t, lift in lifts for j in range(len(lift))]
     all_lifts = np.concatenate([lift for _, lift in lifts])
-    chosen = _independent(all_lifts)
+    chosen, _ = independent_rows(all_lifts)
     if len(chosen) > MAX_COMBINED_ROWS:
         raise ReleaseError(
             "too-many-joint-cells",
             f"A release has {len(chosen):,} joint cells of {list(union.decomposition.structured)}.",
             f"At most {MAX_COMBINED_ROWS:,} joint cells of one release are combined.",
-            "Use the releases one by one.",
+            "Use the releases one by one, and rules on fewer attributes.",
             UNCOMBINED,
         )
     chosen_rows, lift = [rows[i] for i in chosen.tolist()], all_lifts[chosen]
     forms, (i, j) = union.forms(source, sector, chosen_rows), np.tril_indices(len(chosen_rows))
     # a form takes e₀ − e₁ along each attribute of the sector, and (e₀ − e₁)ᵀ(I − J/n)(e₀ − e₁) = 2
     noise = np.empty((len(chosen_rows), len(chosen_rows)))
-    noise[i, j] = noise[j, i] = forms.take(i).covariances(forms.take(j)) / 2 ** len(sector)
+    # in batches: the forms of all pairs at once would take gigabytes
+    for batch in np.array_split(np.arange(len(i)), 1 + len(i) // PAIRS_PER_BATCH):
+        x, y = i[batch], j[batch]
+        noise[x, y] = noise[y, x] = forms.take(x).covariances(forms.take(y)) / 2 ** len(sector)
     # scaled to variances of 1, because counts and sums of large amounts differ by many powers of ten
     sizes = np.sqrt(noise.diagonal())
     factor = sl.cho_factor(noise / np.multiply.outer(sizes, sizes))
     return SectorInformation(source, chosen_rows, sl.cho_solve(factor, lift / sizes[:, None]) / sizes[:, None]), lift
 
 
-def _independent(rows: Floats) -> Indices:
-    """Return the indices of independent rows of which all other rows are combinations."""
-    # scaled to 1, because counts and sums of large amounts differ by many powers of ten
-    sizes = np.sqrt((rows * rows).sum(axis=1))
-    triangle, order = sl.qr((rows / np.where(sizes > 0, sizes, 1.0)[:, None]).T, mode="r", pivoting=True)
-    diagonal = np.abs(np.diagonal(triangle))
-    return np.asarray(order[: int((diagonal > DEPENDENCE_TOLERANCE * diagonal[0]).sum())])
-
-
 # --- the union of tables --------------------------------------------------------------------------------
 
 
-def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUnion]:
+def _union_of_tables(
+    releases: Sequence[Release], domain: Domain, constrained: Collection[str] = ()
+) -> tuple[Publication, TableUnion]:
     """Return all tables of some releases, with those that show the same statistics once.
+
+    domain: The attributes of all releases.
+    constrained: The attributes of rules about impossible cells; those that a table uses are structured.
 
     Raises:
         ReleaseError: A table has explicit queries about another domain, or the attributes or tables are too many.
@@ -393,7 +430,6 @@ def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUni
     leading = releases[0].plan.publication
     sources = [s for r in releases for s in r._sources]
     publications = [s.part.publication for s in sources]
-    domain = _domain([p.workload.domain for p in publications])
     number: dict[object, int] = {}
     tables: list[Table] = []
     where: dict[tuple[AnswerSource, int], int] = {}
@@ -425,8 +461,17 @@ def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUni
     }
     try:
         workload = Workload(domain, tables, leading.confidence)
+        separate |= {a for a in used_attributes(workload) if domain.attribute_of(a) in constrained}
         decomposition = decompose(workload, separate=sorted(separate))
     except WorkloadError as error:
+        if constrained:
+            raise ReleaseError(
+                "too-many-cells-with-rules",
+                f"With rules on {list(constrained)}, these tables have too many joint cells.",
+                error.given,
+                "State rules on fewer attributes.",
+                UNCOMBINED,
+            ) from None
         raise ReleaseError(
             "too-many-tables-combined",
             "The tables of these releases are too many to combine.",
@@ -468,8 +513,28 @@ def _domain(domains: Sequence[Domain]) -> Domain:
         ) from None
 
 
-def _check_records(releases: Sequence[Release]) -> None:
-    """Raise ReleaseError unless all state that they count the same records."""
+def _check_releases(releases: Sequence[Release]) -> None:
+    """Raise ReleaseError unless all have tables and noise of their own, and state that they count the same records."""
+    for r in releases:
+        if not r.plan.groups:
+            raise ReleaseError(
+                "combined-without-tables",
+                "A release has no tables.",
+                "Answers to questions are not combined.",
+                "Combine releases that have tables.",
+                UNCOMBINED,
+            )
+    sources = [s for r in releases for s in r._sources]
+    # one noise taken for two independent ones would halve the stated variance
+    if len(set(sources)) < len(sources):
+        raise ReleaseError(
+            "repeated-release",
+            "A release is given twice.",
+            "A combination needs different releases.",
+            "Give each release once.",
+            UNCOMBINED,
+        )
+    refuse_shared_noise(sources)
     one, *others = (r.plan.publication for r in releases)
     for other in others:
         for what, mine, theirs in _stated(one, other):
@@ -503,8 +568,8 @@ def _stated(publication: Publication, right: Publication) -> Iterator[tuple[str,
 class Combination(DerivedTables, QuestionMixin):
     """Several releases of the same records as one: consistent tables by name, and answers to questions about them.
 
-    :func:`combine` makes it. It answers the questions that a release answers: `count`, `total`, `mean`, `quantile`,
-    `estimate`.
+    :func:`combine` makes it, and with rules about impossible cells :func:`given`. It answers the questions that a
+    release answers: `count`, `total`, `mean`, `quantile`, `estimate`.
 
     **Guarantees**
         * every value except a mean is unbiased. It has the least variance of all linear unbiased combinations of the
@@ -513,7 +578,9 @@ class Combination(DerivedTables, QuestionMixin):
           discrete noise. Each kind of noise enters by its variance;
         * intervals have at least their confidence. If all noise is Gaussian, they use its quantiles. If a release is
           pure, each kind of noise has a part of the allowed error (Bonferroni), and sums of Laplace noise are exact;
-        * any two tables agree on their shared sums, up to floating point; combining charges nothing.
+        * any two tables agree on their shared sums, up to floating point; combining charges nothing;
+        * with rules, these guarantees hold if no record in an impossible cell was counted (`assumptions`). Numbers of
+          impossible cells alone are 0 ± 0.
 
     Source: generalised least squares (Aitken 1935), sector by sector.
     """
@@ -521,16 +588,47 @@ class Combination(DerivedTables, QuestionMixin):
     description = DESCRIPTION
     kind = "combination"
 
-    def __init__(self, releases: Sequence[Release]) -> None:
-        _check_records(releases)
+    def __init__(self, releases: Sequence[Release], impossible: Sequence[Mapping[str, Any]] = ()) -> None:
+        _check_releases(releases)
         sources = tuple(s for r in releases for s in r._sources)
-        publication, union = _union_of_tables(releases)
-        estimation, pieces = _joined(union, sources)
-        source_names = "\n".join(f"{s.digest} {s.part_index}" for s in sources)
-        joint = JointTables(publication, union.decomposition, estimation)
-        digest = hashlib.sha256(source_names.encode("ascii")).hexdigest()
+        domain = _domain([s.part.publication.workload.domain for s in sources])
+        # rules are read first: an error in them appears before the long computation
+        self._impossible = ImpossibleCells.from_rules(domain, impossible) if impossible else None
+        publication, union = _union_of_tables(
+            releases, domain, () if self._impossible is None else self._impossible.attributes
+        )
+        decomposition, (estimation, pieces) = union.decomposition, _joined(union, sources)
+        if self._impossible is not None:
+            possible = self._impossible.possible_among(decomposition.structured)
+            decomposition, estimation, pieces = _within_rules(decomposition, possible, estimation, pieces)
+        # by the ranks with all rules at once: two rules can add information where neither alone does
+        self._adds_information = _unknowns(decomposition) < _unknowns(union.decomposition)
+        joint = JointTables(publication, decomposition, estimation)
+        names = [*(f"{s.digest} {s.part_index}" for s in sources), *map(ascii, self._rules)]
+        digest = hashlib.sha256("\n".join(names).encode("ascii")).hexdigest()
         self.releases = tuple(releases)
         self._combined = CombinedSource(digest, 0, RebuiltTables(joint, ()), union, sources, pieces)
+
+    @property
+    def _rules(self) -> list[dict[str, Any]]:
+        return [] if self._impossible is None else self._impossible.document
+
+    @property
+    def impossible(self) -> tuple[dict[str, Any], ...]:
+        """The rules about impossible cells, for each attribute its values or bounds (:func:`fitnoise.given`)."""
+        return tuple(self._rules)
+
+    @property
+    def impossible_values(self) -> tuple[tuple[ValueList, ...], ...]:
+        """The values of each rule about impossible cells, by attribute; empty without rules."""
+        return () if self._impossible is None else self._impossible.values
+
+    @property
+    def assumptions(self) -> tuple[Message, ...]:
+        """The statements on which estimates with rules rest; empty without rules."""
+        if self._impossible is None:
+            return ()
+        return (Message("report.given.assumed"), *([] if self._adds_information else [Message("report.given.nothing")]))
 
     @property
     def _sources(self) -> Sequence[AnswerSource]:
@@ -593,7 +691,10 @@ class Combination(DerivedTables, QuestionMixin):
         return len(self._workload.tables)
 
     def __repr__(self) -> str:
-        return f"<Combination of {len(self.releases)} releases, {len(self)} tables: {list_names(list(self))}>"
+        n, rules = len(self.releases), len(self._rules)
+        parts = [f"{n} releases" if n > 1 else "1 release", *([f"{rules} rules"] if rules > 1 else ["1 rule"] * rules)]
+        stated = "".join(f". {english(message)}" for message in self.assumptions)
+        return f"<Combination of {', '.join(parts)}, {len(self)} tables: {list_names(list(self))}{stated}>"
 
     def tables_by_release(self, name: str) -> list[pd.DataFrame]:
         """Return a table as it is in each release that has it; for means, the counts of `counts_at_ends`.
@@ -667,8 +768,14 @@ class Combination(DerivedTables, QuestionMixin):
         """Return the content of combination.json: digests of plans and answers of the releases, tables, a statement."""
         identities = [_identity(r) for r in self.releases]
         tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self._counted(name))} for name in self]
-        stated = [message_document(Message("report.combined.same_records"))]
-        return {"fitnoise_combination": FORMAT, "releases": identities, "stated": stated, "tables": tables}
+        stated = [message_document(m) for m in (Message("report.combined.same_records"), *self.assumptions)]
+        return {
+            "fitnoise_combination": FORMAT,
+            "releases": identities,
+            "impossible": self._rules,
+            "stated": stated,
+            "tables": tables,
+        }
 
     def estimate(self, combination: Mapping[str, Floats], confidence: float | None = None) -> Estimate:
         """Return any linear combination of the tables' numbers, with its error.
@@ -683,6 +790,20 @@ class Combination(DerivedTables, QuestionMixin):
         """
         parts = ((self._combined.form(name, x), self._workload[name], x) for name, x in combination.items())
         return added(parts, self._confidence).to_estimate(confidence)
+
+    def _estimates(
+        self, question: ReaderQuestion, among: Sequence[AnswerSource] | None = None, *, counts: bool = True
+    ) -> Estimates:
+        """Return the answers to a question; with rules, numbers of impossible cells alone are exactly 0."""
+        estimates = super()._estimates(question, among, counts=counts)
+        answered = estimates._question
+        if self._impossible is None or answered is None:
+            return estimates
+        # rounding would leave about 1e-13 where rows cancel
+        selection = sp.csr_array(sp.diags_array(self._impossible.may_count(answered).astype(np.float64)))
+        selection.eliminate_zeros()
+        stated = answered.summing((english(Message("report.given.condition")),))
+        return Estimates(estimates._forms.combined(selection), estimates._rows, self._confidence, stated, counts=counts)
 
 
 def records_not_stated(option: str, comparison: str) -> ReleaseError:
@@ -718,7 +839,7 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
             attribute differently, or have explicit queries and different domains. Or a release is given twice or has no
             tables. Or two releases are periods of one series. Or their attributes do not fit into one domain, or they
             have too many tables. Or jointly they have too many joint cells of structured attributes (at most 20,000, of
-            which one release may have 1,500).
+            which one release may have 4,096).
 
     **Guarantees**
         The result keeps the guarantees of :class:`Combination`.
@@ -726,30 +847,9 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
     Example:
         `fn.combine(release, other, same_records=True).count(status="joint", by="state").frame()`
     """
-    releases = (release, *others)
-    for r in releases:
-        if not r.plan.groups:
-            raise ReleaseError(
-                "combined-without-tables",
-                "A release has no tables.",
-                "Answers to questions are not combined.",
-                "Combine releases that have tables.",
-                UNCOMBINED,
-            )
     if same_records is not True:
         raise records_not_stated("same_records=True", "-, /")
-    sources = [s for r in releases for s in r._sources]
-    # one noise taken for two independent ones would halve the stated variance
-    if len(set(sources)) < len(sources):
-        raise ReleaseError(
-            "repeated-release",
-            "A release is given twice.",
-            "A combination needs different releases.",
-            "Give each release once.",
-            UNCOMBINED,
-        )
-    refuse_shared_noise(sources)
-    return Combination(releases)
+    return Combination((release, *others))
 
 
 def _identity(release: Release) -> dict[str, str]:
@@ -772,6 +872,7 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
         stated = parse(text)
         identities, version = [(x["plan"], x["answers"]) for x in stated["releases"]], stated["fitnoise_combination"]
         by_identity = {tuple(_identity(r).values()): r for r in releases}
+        rules = list(map(dict, stated["impossible"]))
         if version != FORMAT or len(identities) != len(releases) or set(identities) != by_identity.keys():
             raise ReleaseError(
                 "foreign-combination",
@@ -790,7 +891,7 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
             place=DESCRIPTION,
         ) from None
     # in the order of the document, on which the tables' order and names depend
-    combination = combine(*(by_identity[x] for x in identities), same_records=True)
+    combination = Combination([by_identity[x] for x in identities], rules)
     if stated != combination.document():
         raise ReleaseError(
             "combination-altered",

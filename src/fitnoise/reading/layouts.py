@@ -33,6 +33,7 @@ from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.means import means
 from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
+from fitnoise.request.coverage import ValueList
 from fitnoise.request.publication import Publication
 from fitnoise.request.views import RowOrder, View
 from fitnoise.request.workloads import Table
@@ -103,6 +104,8 @@ class TableLayout:
         counted: For each attribute whose values are changed on reading, how they enter sums and means. A flag follows:
             True if a range or ceiling cuts some values, so that sums and means lack the excess.
         signed: True if the true values may be negative, as for changes, and for sums of amounts that may be negative.
+        impossible: The values of each rule about impossible cells; empty without rules.
+        assumptions: The statements on which estimates with rules rest.
     """
 
     name: str
@@ -121,6 +124,8 @@ class TableLayout:
     averaged: str | None
     counted: tuple[dict[str, tuple[Message, ...]], bool]
     signed: bool
+    impossible: tuple[tuple[ValueList, ...], ...] = ()
+    assumptions: tuple[Message, ...] = ()
 
     @property
     def is_integer(self) -> bool:
@@ -261,6 +266,8 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         averaged=averaged,
         counted=counted_as(table, domain),
         signed=signed,
+        impossible=source.impossible_values,
+        assumptions=source.assumptions,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Attribute, Domain
-from fitnoise.messages import english, rule_messages
+from fitnoise.messages import Message, english, rule_messages
 from fitnoise.reading.estimates import Estimates, mean
 from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import AnswerSource
@@ -19,6 +19,7 @@ from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.questions import ReaderQuestion, append_cut, names, refuse
 from fitnoise.reading.ratios import Ratios
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
+from fitnoise.request.coverage import ValueList
 
 
 class QuestionMixin(abc.ABC):
@@ -38,6 +39,21 @@ class QuestionMixin(abc.ABC):
     @abc.abstractmethod
     def _confidence(self) -> float:
         """The default confidence of intervals."""
+
+    @property
+    def impossible(self) -> tuple[dict[str, Any], ...]:
+        """The rules about impossible cells, for each attribute its values or bounds (:func:`fitnoise.given`)."""
+        return ()
+
+    @property
+    def impossible_values(self) -> tuple[tuple[ValueList, ...], ...]:
+        """The values of each rule about impossible cells, by attribute; empty without rules."""
+        return ()
+
+    @property
+    def assumptions(self) -> tuple[Message, ...]:
+        """The statements on which estimates with rules rest; empty without rules."""
+        return ()
 
     def count(
         self,

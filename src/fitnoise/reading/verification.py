@@ -594,7 +594,7 @@ def _verify_combined(verification: Verification, folders: Sequence[Path], folder
     if log.add(
         "report.claim.combination",
         lambda: combinations.append(read_combination([Release.read(x) for x in folders], folder)),
-        lambda: _count("report.finding.releases", len(folders)),
+        lambda: _combined(combinations[0]),
     ):
         log.add(
             "report.claim.combined_tables",
@@ -608,6 +608,13 @@ def _verify_combined(verification: Verification, folders: Sequence[Path], folder
             ),
         )
     return log.done()
+
+
+def _combined(combination: Combination) -> Message:
+    """Return the finding that names the releases of a combination, and its rules with their assumption."""
+    count, rules = len(combination.releases), len(combination.impossible)
+    values = (Value("count", count, ValueKind.COUNT), *([Value("rules", rules, ValueKind.COUNT)] if rules else []))
+    return Message("report.finding.given" if rules else "report.finding.releases", values)
 
 
 def _claim_of(folder: Path, claim: Message) -> Message:

@@ -299,6 +299,11 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
         group = plan.group(table.name)
         method += map(language.write, group.descriptions.describe_bias())
     yield " ".join(method)
+    if table.impossible:
+        rules_text = ("; ".join(listed(x, language) for x in rule) for rule in table.impossible)
+        sentences = [language.translate("page.given.rule", values=text) for text in rules_text]
+        sentences += [language.translate("page.given.zero")]
+        yield " ".join([*sentences, *(language.write(m) for m in table.assumptions)])
     if bands is not None and table.bands is not None:
         care, wide = (language.kind(ValueKind.LEVEL, x) for x in (bands.reliable, bands.care))
         yield language.translate("page.bands.signed" if table.signed else "page.bands.unsigned", care=care, wide=wide)

@@ -156,6 +156,7 @@ def content(
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
             "tables": views_of_tables,
             "count": len(what),
+            "rules": any(view.layout.impossible for view in views_of_tables),
         }
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
     # A plan has no numbers yet, so its report has no tables with values.

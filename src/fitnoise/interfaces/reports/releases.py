@@ -315,12 +315,16 @@ def combination_report(combination: Combination, directory: Path | None) -> Repo
         ReportColumn("std_error", Message("report.heading.worst_std_error"), ValueKind.PEOPLE),
         ReportColumn("gain", Message("report.heading.gain_over_best"), ValueKind.RATIO),
     )
+    rules = len(combination.impossible)
     values = (
         Value("releases", [r.plan.hash for r in combination.releases]),
         Value("count", len(combination.releases), ValueKind.COUNT, spoken=True),
         Value("directory", None if directory is None else str(directory)),
+        *([Value("rules", rules, ValueKind.COUNT)] if rules else []),
     )
-    messages = (Message("report.combined.estimate", values), Message("report.combined.same_records"))
+    estimate = Message("report.given.estimate" if rules else "report.combined.estimate", values)
+    same = [Message("report.combined.same_records")] if len(combination.releases) > 1 or not rules else []
+    messages = (estimate, *same, *combination.assumptions)
     table = ReportTable.from_rows("tables", columns, rows)
     return Report("", (Section(Message("report.section.combined"), messages, values, (table,)),))
 

@@ -1,0 +1,341 @@
+"""Cells in which no record can be, stated by rules: their joint cells, and the unknowns that they leave. No data.
+
+A rule is a box: for several attributes, some cells of each. x are the counts of the joint cells, and P are the possible
+cells. B are independent rows of the tables. Then B x = E (B x)_r for every x that is 0 outside P. The rows r are
+independent on P, and the factors E follow from B_P alone.
+
+Rows of B that become dependent on P give the forms that the rules make 0. If there are none in any sector, the rules
+add no information to the tables. For one box this means that no table shows all its attributes by value.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, cast, final
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg as sl
+
+from fitnoise.errors import DomainError, ReleaseError, SpecError
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.kernel.conditions import Condition, conditions
+from fitnoise.kernel.domain import Attribute, Domain
+from fitnoise.reading.questions import ReaderQuestion, leaves
+from fitnoise.reading.refusals import UNCOMPUTED
+from fitnoise.request.coverage import ValueList, list_values
+from fitnoise.solving.sectors import Decomposition, Members, SectorGroup
+
+if TYPE_CHECKING:
+    from fitnoise.kernel.codings import Interval
+
+Mask = npt.NDArray[np.bool_]
+
+MAX_RULE_CELLS = 4_096
+"""The largest number of joint cells of the attributes of all rules."""
+
+DEPENDENCE_TOLERANCE = 1e-9
+"""The part of the largest residual up to which a row counts as a combination of other rows."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ImpossibleCells:
+    """The cells of a domain in which no counted record is.
+
+    domain: The attributes of the tables.
+    rules: The boxes of impossible cells: for each attribute or level of a box a condition on its values.
+    attributes: The attributes of all rules, in the order of the domain.
+    possible: True for the possible joint cells of these attributes, in the shape of their cells.
+    """
+
+    domain: Domain
+    rules: tuple[tuple[Condition, ...], ...]
+    attributes: tuple[str, ...]
+    possible: Mask
+
+    @classmethod
+    def from_rules(cls, domain: Domain, impossible: Sequence[Mapping[str, Any]]) -> Self:
+        """Return the impossible cells that rules state.
+
+        impossible: For each rule the conditions on its attributes, in the form of `where` in a specification.
+
+        Raises:
+            ReleaseError: A rule has no such form. Or a rule has an unknown attribute or value, an
+                amount, fewer than two attributes, or two levels of one hierarchy. Or a bound cuts through a cell, there
+                are too many joint cells, or no cell is possible.
+        """
+        rules = tuple(_conditions(stated) for stated in impossible)
+        boxes = [_box(domain, rule) for rule in rules]
+        attributes = tuple(a for a in domain if any(a in box for box in boxes))
+        shape = tuple(domain[a].size for a in attributes)
+        if math.prod(shape) > MAX_RULE_CELLS:
+            raise ReleaseError(
+                "impossible-too-many-cells",
+                f"The attributes {list(attributes)} of the rules have {math.prod(shape):,} joint cells.",
+                f"The attributes of all rules may have at most {MAX_RULE_CELLS:,} joint cells.",
+                "Remove the rules on one of these attributes.",
+                UNCOMPUTED,
+            )
+        possible = np.ones(shape, dtype=bool)
+        for box in boxes:
+            sides = (np.flatnonzero(box[a]) if a in box else np.arange(domain[a].size) for a in attributes)
+            possible[np.ix_(*sides)] = False
+        if not possible.any():
+            raise ReleaseError(
+                "impossible-everything",
+                "The rules exclude all cells.",
+                "At least one cell must be possible.",
+                "Remove or correct a rule.",
+                UNCOMPUTED,
+            )
+        return cls(domain, rules, attributes, possible)
+
+    @property
+    def document(self) -> list[dict[str, Any]]:
+        """The rules as plain JSON values, from which `from_rules` returns the same cells."""
+        return [{c.column: c.document for c in rule} for rule in self.rules]
+
+    @property
+    def values(self) -> tuple[tuple[ValueList, ...], ...]:
+        """The values of each rule in few words, by attribute or level."""
+
+        def chosen(condition: Condition) -> ValueList:
+            name, cells = condition.column, np.flatnonzero(_cells(self.domain, condition))
+            return list_values(name, self.domain[name], cells.tolist())
+
+        return tuple(tuple(map(chosen, rule)) for rule in self.rules)
+
+    def possible_among(self, names: Sequence[str]) -> Mask:
+        """Return True for the possible joint cells of some attributes or levels, in C order, (cells,).
+
+        A cell is possible if it has a possible joint cell of the rules' attributes.
+        """
+        homes = [self.domain.attribute_of(name) for name in names]
+        gone = tuple(i for i, a in enumerate(self.attributes) if a not in homes)
+        out, kept_attributes = np.asarray(self.possible.any(axis=gone)), [a for a in self.attributes if a in homes]
+        for axis, home in enumerate(kept_attributes):
+            name = names[homes.index(home)]
+            coarse = np.zeros((self.domain.sizes[name], *np.delete(out.shape, axis)), dtype=bool)
+            np.logical_or.at(coarse, leaves(self.domain, name), np.moveaxis(out, axis, 0))
+            out = np.moveaxis(coarse, 0, axis)
+        # from the order of the domain to that of the names, with one cell for each attribute without a rule
+        order = [kept_attributes.index(home) for home in homes if home in kept_attributes]
+        lengths = [self.domain.sizes[name] for name in names]
+        ones = [n if home in kept_attributes else 1 for n, home in zip(lengths, homes, strict=True)]
+        return np.broadcast_to(out.transpose(order).reshape(ones), lengths).ravel()
+
+    def may_count(self, question: ReaderQuestion) -> Mask:
+        """Return False for the numbers of a question that no record in a possible cell adds to, (numbers,)."""
+        counts = self.possible.astype(np.float64)
+        labelled: dict[str, int] = {}
+        for axis, home in enumerate(self.attributes):
+            part = question.selections.get(home)
+            rows = np.ones((1, self.domain[home].size))
+            if part is not None:
+                rows = np.abs(np.sign(part.rows(np.arange(self.domain[home].size)).toarray()))
+                labelled |= {} if part.label_name is None else {part.label_name: axis}
+            counts = np.moveaxis(np.tensordot(rows, counts, axes=(1, axis)), 0, axis)
+        lengths = [len(labels) for labels in question.labels.values()]
+        inside = [name for name in question.breakdown if name in labelled]
+        # the axes of attributes that break no numbers down have length 1, and come first
+        others = [i for i in range(counts.ndim) if i not in labelled.values()]
+        counted = counts.transpose([*others, *(labelled[name] for name in inside)])
+        ones = [n if name in labelled else 1 for n, name in zip(lengths, question.breakdown, strict=True)]
+        return np.broadcast_to(counted.reshape(ones) > 0, lengths).ravel()
+
+
+def without_rule() -> ReleaseError:
+    """Return the error for an empty list of rules."""
+    return ReleaseError(
+        "impossible-without-rule",
+        "No rule is given.",
+        "",
+        "State at least one rule.",
+        UNCOMPUTED,
+    )
+
+
+def _conditions(stated: object) -> tuple[Condition, ...]:
+    """Return the conditions of a rule, in the order of their names."""
+    try:
+        return conditions(stated)
+    except SpecError as error:
+        raise ReleaseError(
+            "impossible-rule-form",
+            error.given.replace("The value of where", "A rule of impossible cells"),
+            error.needed,
+            error.action,
+            UNCOMPUTED,
+        ) from None
+
+
+def _box(domain: Domain, rule: Sequence[Condition]) -> dict[str, Mask]:
+    """Return the cells of a rule, True for those in it, by attribute; for a hierarchy by leaf."""
+    box: dict[str, Mask] = {}
+    for condition in rule:
+        name = condition.column
+        if name not in domain:
+            names = [x for home in domain for x in (home, *domain[home].levels)]
+            raise ReleaseError(
+                "impossible-unknown-attribute",
+                f"A rule is on {name!r}, which is no attribute of the release.",
+                "",
+                _nearest(name, names),
+                UNCOMPUTED,
+                place=name,
+            )
+        home = domain.attribute_of(name)
+        if domain[home].steps:
+            raise ReleaseError(
+                "impossible-amount",
+                f"A rule is on {name!r}, which is an amount.",
+                "Rules are on attributes whose values have cells of their own.",
+                "Remove the amount from the rule.",
+                UNCOMPUTED,
+                place=name,
+            )
+        if home in box:
+            raise ReleaseError(
+                "impossible-two-levels",
+                f"A rule is on two levels of the hierarchy {home!r}.",
+                "A rule names each hierarchy once.",
+                "Name the places of one level.",
+                UNCOMPUTED,
+                place=name,
+            )
+        box[home] = _cells(domain, condition)[leaves(domain, name)]
+    if len(box) < 2:
+        raise ReleaseError(
+            "impossible-one-attribute",
+            f"A rule is on {', '.join(map(repr, box)) or 'no attribute'} alone.",
+            "A rule states which values of several attributes do not go together.",
+            "Leave the value out of the domain instead.",
+            UNCOMPUTED,
+        )
+    return box
+
+
+def _cells(domain: Domain, condition: Condition) -> Mask:
+    """Return the cells of an attribute or level that a condition names, (cells,)."""
+    name, attribute = condition.column, domain[condition.column]
+    chosen = np.zeros(attribute.size, dtype=bool)
+    for code in condition.codes:
+        try:
+            chosen[attribute.position(code)] = True
+        except DomainError as error:
+            raise ReleaseError(
+                "impossible-unknown-value",
+                f"A rule has the value {code!r} of {name!r}, which is not declared.",
+                error.needed,
+                _nearest(str(code), [*map(str, attribute.values)]),
+                UNCOMPUTED,
+                place=name,
+            ) from None
+    if condition.bounds:
+        spans = _spans(attribute)
+        if condition.read is not None or spans is None:
+            raise ReleaseError(
+                "impossible-bounds",
+                f"A rule has bounds on {name!r}.",
+                "Bounds are for attributes whose cells are numbers or ranges of numbers.",
+                f"Name the values of {name!r}, such as {{ values = […] }}.",
+                UNCOMPUTED,
+                place=name,
+            )
+        # a condition with bounds has no codes
+        interval, (start, stop) = cast("Interval", condition.coding), spans
+        inside = (start >= interval.low) & (stop <= interval.high)
+        cut = ~inside & (start < interval.high) & (stop > interval.low)
+        if cut.any():
+            cell = attribute.own_values[int(cut.argmax())]
+            raise ReleaseError(
+                "impossible-cell-cut",
+                f"A bound on {name!r} cuts through the cell {cell!r}.",
+                "A rule holds for all values of a cell.",
+                "Move the bound to an end of this cell, or name the cells.",
+                UNCOMPUTED,
+                place=name,
+            )
+        chosen[: len(inside)] = inside
+    return chosen
+
+
+def _spans(attribute: Attribute) -> tuple[Floats, Floats] | None:
+    """Return the numbers x of each cell as start ≤ x < end; None for cells that are no numbers."""
+    declared = attribute.declared()
+    if "cuts" in declared:
+        edges = np.array([-math.inf, *declared["cuts"], math.inf])
+        return edges[:-1], edges[1:]
+    if "clip" in declared:
+        values = np.array(attribute.own_values, dtype=np.float64)
+        starts, ends = values.copy(), np.nextafter(values, math.inf)
+        if declared["clip"]:
+            starts[0], ends[-1] = -math.inf, math.inf
+        return starts, ends
+    return None
+
+
+def _nearest(text: str, names: Sequence[str]) -> str:
+    """Return the question for the nearest name, or the advice to use one of the names."""
+    matches = difflib.get_close_matches(text, names, 1)
+    return f"Did you mean {matches[0]!r}?" if matches else f"Use one of {[*itertools.islice(names, 20)]}."
+
+
+# --- the unknowns that remain ---------------------------------------------------------------------------
+
+
+def independent_rows(rows: Floats) -> tuple[Indices, Floats]:
+    """Return the indices of r independent rows, and factors E, (rows, r), such that all rows are E times these."""
+    # rows of single entries, one for each column, need no elimination: all other rows are written in their columns
+    used = np.flatnonzero(rows.any(axis=0))
+    single = np.flatnonzero((rows != 0).sum(axis=1) == 1)
+    columns, indices = np.unique((rows[single] != 0).argmax(axis=1), return_index=True)
+    if np.array_equal(columns, used):
+        units = single[indices].astype(np.intp)
+        return units, np.asarray(rows[:, columns] / rows[units, columns])
+    # scaled to 1, because counts and sums of large amounts differ by many powers of ten
+    sizes = np.sqrt((rows * rows).sum(axis=1))
+    triangle, order = sl.qr((rows / np.where(sizes > 0, sizes, 1.0)[:, None]).T, mode="r", pivoting=True)
+    diagonal = np.abs(np.diagonal(triangle))
+    rank = int((diagonal > DEPENDENCE_TOLERANCE * diagonal[0]).sum())
+    chosen: Indices = np.asarray(order[:rank], dtype=np.intp)
+    factors = np.zeros((len(rows), rank))
+    factors[chosen] = np.eye(rank)
+    rest = sl.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:]).T
+    factors[order[rank:]] = rest * sizes[order[rank:], None] / sizes[chosen]
+    rounded = np.rint(factors)
+    # whole numbers where they are meant, so that equal rows stay equal
+    return chosen, np.asarray(np.where(np.abs(factors - rounded) < DEPENDENCE_TOLERANCE, rounded, factors))
+
+
+def restricted(d: Decomposition, possible: Mask) -> Iterator[tuple[int, Floats, SectorGroup]]:
+    """Yield the groups of sectors that have unknowns over possible cells.
+
+    possible: True for each possible structured cell, (n_o,).
+
+    Yields:
+        The number of the group; E, (unknowns before, unknowns that remain); the group over the possible cells.
+    """
+    for number, group in enumerate(d.groups):
+        basis = np.where(possible, group.basis, 0)
+        rows, factors = independent_rows(basis[:, possible].astype(np.float64))
+        if len(rows):
+            sizes = tuple(np.sqrt((b.astype(np.float64) ** 2).sum(axis=1)) for b in (group.basis, basis[rows]))
+            members = tuple(replace(m, lift=_restricted_lift(m, factors, *sizes)) for m in group.members)
+            yield number, factors, replace(group, basis=basis[rows], members=members)
+
+
+def _restricted_lift(members: Members, factors: Floats, sizes: Floats, remaining_sizes: Floats) -> Floats:
+    """Return L E. Rows that are 0 in all possible cells are exactly 0.
+
+    sizes, remaining_sizes: The sizes of the rows of the basis before, and of those that remain.
+    """
+    before = members.answers(np.eye(len(factors))).T
+    lift = before @ factors
+    is_zero = np.abs(lift) @ remaining_sizes <= DEPENDENCE_TOLERANCE * (np.abs(before) @ sizes)
+    return np.where(is_zero[:, None], 0.0, lift)
