@@ -20,7 +20,7 @@ demo: $(VENV)/.runtime
 studio: $(VENV)/.dev
 	$(BIN)/fitnoise studio "$(or $(FOLDER),$(firstword $(shell ls -dt fitnoise-demo* 2>/dev/null) .))"
 
-# Everything: style, types, words, and all tests, with every branch of the kernel taken (17 minutes on two idle cores).
+# Everything: style, types, words, and all tests, with every branch of the kernel taken.
 test: check
 	$(PYTEST) -n 2 --dist worksteal -rfEs --cov
 

@@ -127,6 +127,7 @@ def test_of_numbers_on_integers_it_is_above_their_exact_law(scale, moves):
         assert joint.delta(epsilon) <= delta + len(moves) / scale**2 + 1e-3
 
 
+@pytest.mark.no_cover
 @settings(max_examples=50)
 @given(
     st.lists(

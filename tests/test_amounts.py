@@ -1223,6 +1223,7 @@ def test_pure_plans_of_amounts_keep_the_laws_of_plans(pure_plan):
     assert amounts["state by pay sum"]["asked_kappa"] == pytest.approx(5)
 
 
+@pytest.mark.no_cover
 def test_without_noise_a_pure_release_says_the_truth_and_charges_its_epsilon(pure_plan, people, monkeypatch, tmp_path):
     monkeypatch.setattr(noise, "discrete_laplaces", Replay().discrete_laplaces)
     release = fn.release(pure_plan, people, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "out")
@@ -1587,6 +1588,7 @@ def test_the_file_named_after_a_mean_holds_the_mean(plan, people, tmp_path):
         assert (tmp_path / "written" / name).read_bytes() == (out / "tables" / name).read_bytes()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("file", ["state_by_pay_mean", "state_by_pay_mean-counts_at_ends"])
 def test_files_of_means_are_recomputed_by_verification(plan, people, tmp_path, file, ending):

@@ -254,6 +254,7 @@ def test_every_counter_counts_whatever_values_as_declared(counter, attribute, va
         check_counter(source, with_other(source, attribute, values), Path(folder))
 
 
+@pytest.mark.no_cover
 @settings(max_examples=200)
 @given(st.sampled_from([*zoo.ATTRIBUTES]), ANYTHING)
 def test_every_value_has_a_cell_or_none(attribute, value):
@@ -749,6 +750,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("real_engine")  # some files leave nothing of the engine that meets them
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_cannot_be_read_is_refused_without_quoting_it(kind, tmp_path):
@@ -953,6 +955,7 @@ INTEGERS = {
 RANGES = [(-100, 300), (0, 5), (2**53 - 3, 2**53 - 1), (1 - 2**53, 3 - 2**53), (-129, -127), (127, 128)]
 
 
+@pytest.mark.no_cover
 def test_integers_of_every_type_are_in_the_ranges_in_which_they_are(tmp_path, one_engine):
     """At the ends of each type, and of ranges beyond them; clipped and not: the counting of doubles is the same."""
     kinds = [(low, high, clip) for low, high in RANGES for clip in (False, True)]

@@ -319,6 +319,7 @@ def test_the_engine_for_files_is_tried_with_known_dates(kind, part, monkeypatch)
             assert set() == duck._RIGHT
 
 
+@pytest.mark.no_cover
 def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):
     path = tmp_path / "x.duckdb"
     with duckdb.connect(str(path)) as db:
@@ -616,6 +617,7 @@ def test_every_engine_is_tried_with_known_dates(engine, tmp_path):
                 )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize("part", [*READS, "day"])
 def test_engines_are_tried_with_known_dates(part, timed):

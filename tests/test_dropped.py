@@ -132,6 +132,7 @@ def exact_answers(order, counter):
     return [[np.asarray(y).tolist() for y in part] for part in answers]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("attribute", OUTSIDE)
 @pytest.mark.parametrize("source", ["csv", "parquet", "excel", "arrow table", "polars", "pandas objects", *ENGINES])
 def test_a_record_outside_is_found_where_all_values_count_in_one_number(source, attribute, tmp_path, untried):

@@ -188,6 +188,7 @@ def sums_right_of(alpha, weights, v):
     return [sum((alpha ** -(-(o - i) // v) * z[o] for o in range(i + 1, len(z))), Fraction(0)) for i in range(len(z))]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("alpha", [Fraction(1, 1024), Fraction(3, 4), Fraction(2**62 - 2**55 - 1, 2**62)], ids=float)
 @pytest.mark.parametrize("v", [1, 3, 39])
 @pytest.mark.parametrize(

@@ -433,6 +433,7 @@ print(geo.size, plan.rho, len(text), time.process_time() - begun, peak_memory())
 """
 
 
+@pytest.mark.no_cover
 def test_blocks_in_the_numbers_of_the_united_states_are_planned_in_half_a_gigabyte():
     """A hierarchy of 5,890,806 places: planned, written, read and described, without a list of them."""
     done = subprocess.run(

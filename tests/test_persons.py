@@ -443,6 +443,7 @@ def test_ids_are_integers_or_texts(source, kind, tmp_path, untried):
     leaks_nothing(caught.value)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_column_that_is_not_there_or_there_twice(source, tmp_path):
     source_maker = zoo.COUNTERS[source]
