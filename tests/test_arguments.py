@@ -324,7 +324,7 @@ def finished(tmp_path_factory):
         *(("plan", x) for x in ("workload", "epsilon", "start", "max_iterations", "refine", "gap")),
         *(("plan_free", x) for x in ("workload", "composed_with", "gap")),
         *(("combine", x) for x in ("first", "same_records")),
-        *(("make_integer_tables", x) for x in ("release", "tables", "simulations")),
+        *(("make_integer_tables", x) for x in ("release", "tables", "at_most", "simulations")),
         *((f, x) for f in ("report", "export") for x in ("path", "language", "bands", "totals", "tables")),
         ("report", "what"),
         ("export", "what"),

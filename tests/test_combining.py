@@ -502,5 +502,5 @@ def test_what_was_altered_in_a_combination_is_noticed(two_on_disk, combined, wha
 
 
 def test_other_releases_are_verified_only_with_a_combination(two_on_disk):
-    with refused("release.other-releases-without-combination"):
+    with refused("release.other-releases-without-tables"):
         fn.verify(two_on_disk / "release0", with_releases=[two_on_disk / "release1"])

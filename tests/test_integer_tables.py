@@ -380,7 +380,7 @@ def test_integers_up_to_three_below_a_floor_pass_the_check():
     integers = fn.make_integer_tables(small(), simulations=0)
     (part,) = integers._parts
     for distance, fault in ((3.15, None), (4 - 2e-7, None), (4.0, "report.fault.far")):
-        shifted = making.IntegerTables(integers.release, [replace(part, nearest=part.integers + distance)], 0)
+        shifted = making.IntegerTables({"": integers.release}, [replace(part, nearest=part.integers + distance)], 0)
         result = shifted.check()
         assert (result and result.id) == fault, distance
 
@@ -431,7 +431,7 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
     plan = fn.plan(fn.Workload(fn.Domain(names), tables_shown))
     silent = tuple(np.zeros(n, dtype=np.int64) for n in plan.table_part.estimation.lengths)
     release = fn.Release(plan, list(plan.table_part.strategy.draw(silent, making._SimulatedNoise(3))))
-    (space,) = making._spaces(release, list(release))
+    (space,) = making._spaces({"": release}, list(release))
     target = space.flat(
         space.tables_at(nearest(space.apply_normal_matrix, space.atoms(space.estimates), 1e-10, 20_000).values)
     )
@@ -468,7 +468,7 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
 def test_no_other_integers_are_accepted(monkeypatch):
     """Every way to move one, two or four numbers that still add up: none but those of equal distance."""
     release = small()
-    (space,) = making._spaces(release, list(release))
+    (space,) = making._spaces({"": release}, list(release))
     target = space.flat(
         space.tables_at(nearest(space.apply_normal_matrix, space.atoms(space.estimates), 1e-10, 20_000).values)
     )
@@ -543,8 +543,8 @@ ALTERED = {
     "no number": (alter_entry("simulated_bias", lambda x: math.nan), "of this release", "does not describe"),
     "a bias": (alter_entry("simulated_bias", lambda x: x + 1), "stated errors", "differs by 1"),
     "an error": (alter_entry("simulated_rmse", lambda x: x + 1), "stated errors", "differs by"),
-    "another plan": (lambda x: x.update(plan="0" * 64), "of this release", "another release"),
-    "other answers": (lambda x: x.update(answers="0" * 64), "of this release", "another release"),
+    "another plan": (lambda x: x["releases"][0].update(plan="0" * 64), "of this release", "another release"),
+    "other answers": (lambda x: x["releases"][0].update(answers="0" * 64), "of this release", "another release"),
     "another version": (lambda x: x.update(fitnoise_whole=2), "of this release", "another version"),
     "too many simulations": (lambda x: x.update(simulations=10**9), "of this release", "does not describe"),
     "no tables": (lambda x: x.update(tables=[]), "of this release", "no tables"),

@@ -266,7 +266,7 @@ _SERIES = _file("--series", _FROZEN_COUNTS, required=True)
 _DERIVED = (
     _file("--integers integers_folder", "Folder of integer tables made from the release."),
     _file("--combination", "Folder of a combination of the release with each --with-release."),
-    _file("--with-release", "Another release of the combination; repeatable.", multiple=True),
+    _file("--with-release", "Another release of the combination or of the integer tables; repeatable.", multiple=True),
 )
 _LANGUAGE = _option("--language", "Language: en or de (German).", default="en", show_default=True)
 _NAMES = _option("--table names", "Table to write; repeatable (default: all).", metavar="NAME", multiple=True)
@@ -542,10 +542,18 @@ _add(
     """Make tables of nonnegative integers that add up from the tables of RELEASE: the named ones, or all.
 
     Integer tables are biased. Each number comes with its simulated bias and an interval. RELEASE does not change.
+    With --with-release, the name of each release's folder is put before the names of its tables.
     """,
     [
         _RELEASE,
         click.Argument(["names"], metavar="[NAME]...", nargs=-1),
+        _file("--with-release", "Another release, for rules between its tables; repeatable.", multiple=True),
+        _option(
+            "--at-most",
+            "Rule that no number of a table is larger than a multiple of another table's; repeatable.",
+            metavar="RULE",
+            multiple=True,
+        ),
         _output("New folder for the integer tables, or a report or tables (.html, .xlsx, .tex).", required=True),
         _option(
             "--simulations",
@@ -557,6 +565,7 @@ _add(
         "fitnoise integers release/ -o integers/",
         'fitnoise integers release/ "state by status" "state by wages" -o integers/ --simulations 1000',
         "fitnoise verify release/ --integers integers/",
+        "fitnoise integers homes/ --with-release people/ --at-most 'homes: block <= people: block' -o integers/",
     ),
 )
 

@@ -576,12 +576,27 @@ def combine_command(
 
 
 def integers_command(
-    directory: Path, names: tuple[str, ...], output: Path, simulations: int | None, as_json: bool
+    directory: Path,
+    names: tuple[str, ...],
+    with_release: tuple[Path, ...],
+    at_most: tuple[str, ...],
+    output: Path,
+    simulations: int | None,
+    as_json: bool,
 ) -> None:
     """Compute integer tables, write them, and print their distance from the release."""
-    _check_outside(directory, output)
+    folders = {folder.resolve().name: folder for folder in (directory, *with_release)}
+    if len(folders) <= len(with_release):
+        raise click.UsageError(
+            "Two folders of releases have one name. The names of folders distinguish the tables of releases. "
+            f"Copy one of them to a folder with another name. {UNWRITTEN}"
+        )
+    for folder in folders.values():
+        _check_outside(folder, output)
     with progress(Message("terminal.progress.making_integers")):
-        tables = make_integer_tables(Release.read(directory), names or None, simulations=simulations)
+        releases = {name: Release.read(folder) for name, folder in folders.items()}
+        source = releases if with_release else releases.popitem()[1]
+        tables = make_integer_tables(source, names or None, at_most=at_most, simulations=simulations)
         _write_made(tables, output)
     say(wrote(output))
     _print_report(integers_report(tables, output), as_json)
@@ -641,7 +656,7 @@ def _derived_tables(
     """Return the tables derived from a release, read from their folders."""
     derived: list[DerivedTables] = []
     if isinstance(source, Release) and integers_folder is not None:
-        derived.append(read_integer_tables(source, integers_folder))
+        derived.append(read_integer_tables(source, integers_folder, map(Release.read, with_release)))
     if isinstance(source, Release) and combination is not None:
         derived.append(read_combination([source, *map(Release.read, with_release)], combination))
     return derived
@@ -652,10 +667,10 @@ def _read_source(
 ) -> tuple[Plan | Release, Plan | Release | DerivedTables]:
     """Return a plan or a release, and the object to write: the same object, or tables derived from the release."""
     folders = [x for x in (integers_folder, combination) if x is not None]
-    if len(folders) > 1 or (with_release and combination is None) or (folders and path.is_file()):
+    if len(folders) > 1 or (with_release and not folders) or (folders and path.is_file()):
         raise click.UsageError(
             "The options --integers, --combination and --with-release do not fit together. A release takes "
-            "--integers alone, or --combination with or without --with-release, or none of them. A plan takes none. "
+            "--integers or --combination, with or without --with-release, or none of them. A plan takes none. "
             f"Remove some of them. {UNWRITTEN}"
         )
     for folder in (path, *folders, *with_release):

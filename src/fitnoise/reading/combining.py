@@ -59,7 +59,7 @@ from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noi
 from fitnoise.reading.means import file_labels, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.questions import ReaderQuestion
-from fitnoise.reading.refusals import UNREAD, no_means
+from fitnoise.reading.refusals import UNREAD, no_means, repeated_release
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import csv_text, label_frame, number_columns, read_text
 from fitnoise.request.coverage import ValueList
@@ -527,13 +527,7 @@ def _check_releases(releases: Sequence[Release]) -> None:
     sources = [s for r in releases for s in r._sources]
     # one noise taken for two independent ones would halve the stated variance
     if len(set(sources)) < len(sources):
-        raise ReleaseError(
-            "repeated-release",
-            "A release is given twice.",
-            "A combination needs different releases.",
-            "Give each release once.",
-            UNCOMBINED,
-        )
+        raise repeated_release("A combination needs different releases.", UNCOMBINED)
     refuse_shared_noise(sources)
     one, *others = (r.plan.publication for r in releases)
     for other in others:

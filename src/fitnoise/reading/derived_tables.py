@@ -49,6 +49,26 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
             name: The name of the table.
         """
 
+    def origin(self, name: str) -> tuple[Release, str]:
+        """Return a release that a table is made from, and the name of the table there.
+
+        Args:
+            name: The name of the table.
+        """
+        return self.releases[0], name
+
+    def remarks(self, name: str) -> tuple[Message, ...]:
+        """Return the sentences that belong below a table.
+
+        Args:
+            name: The name of the table.
+        """
+        return ()
+
+    def all_remarks(self) -> tuple[Message, ...]:
+        """Return the sentences that belong to the tables in total."""
+        return ()
+
     @abc.abstractmethod
     def csv(self, name: str) -> str:
         """Return a table as a CSV file.

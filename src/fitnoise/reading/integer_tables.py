@@ -6,7 +6,8 @@
 
        t = t̂ + V Dᵀλ,     λ ≥ 0,     D t ≥ 0,     λᵀD t = 0,
 
-   These conditions prove that no other such tables are nearer. The document holds λ, so anyone can check them.
+   These conditions prove that no other such tables are nearer. The document holds λ, so anyone can check them. Rules
+   of order (:mod:`fitnoise.reading.table_order`) are further rows of D; V is block diagonal over releases.
 2. *Integer*: an integer close to each number, with the least squared distance for which the tables agree on all their
    shared sums.
 
@@ -18,8 +19,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, final
@@ -27,26 +28,29 @@ from typing import Any, cast, final
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.arguments import checked, refuse_unless_fit
 from fitnoise.kernel.arrays import Floats, Integers, answers_digest
-from fitnoise.kernel.checks import is_integer
+from fitnoise.kernel.checks import describe_value, is_integer
 from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.documents import parse
-from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.rebuilding import RebuiltTables, SectorTables
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind
+from fitnoise.messages import document as message_document
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.labelled_numbers import RowLabels
-from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_table, unknown_table
+from fitnoise.reading.linear_forms import refuse_shared_noise
+from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_release, repeated_table, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import csv_text, read_text
+from fitnoise.reading.table_order import OrderRule, check_labels, parse_rules
 from fitnoise.reading.table_overlap import LeafPartition, TableOverlap
 from fitnoise.request.publication import Publication
-from fitnoise.request.workloads import list_names
+from fitnoise.request.workloads import Workload, list_names, slug
 from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.nearest_integers import MAX_DISTANCE, SharedSums, SumConstraints, adjacent, check_adjacent
 from fitnoise.solving.nonnegative import nearest
@@ -101,11 +105,12 @@ class _SimulatedNoise:
 
     Args:
         number: The number of the simulation, from 0.
+        index: The index of the part of a release among the parts that are simulated jointly.
     """
 
-    def __init__(self, number: int) -> None:
-        # no simulation draws 2⁴⁰ numbers, so no two simulations use a number of the other
-        self._fixed = FixedGenerator(number << 40)
+    def __init__(self, number: int, index: int = 0) -> None:
+        # No simulation draws 2⁴⁰ numbers, so no two simulations use a number of the other. Starts are below 2⁶³.
+        self._fixed = FixedGenerator((number + MAX_SIMULATIONS * index) % 2**23 << 40)
 
     def discrete_gaussians(self, scales: Floats, sizes: Integers) -> Integers:
         """Return rounded normal numbers."""
@@ -131,18 +136,29 @@ class _TableSpace:
     Args:
         part: The part, with its design.
         rebuilt: The noisy tables of the part.
-        names: The names of the tables.
+        names: The names of the tables in their part.
+        prefix: A text before each name among the tables of several releases.
+        ordered: The tables of rules of order, by their names in the part.
 
     Raises:
         ReleaseError: Some tables do not show counts.
     """
 
-    def __init__(self, part: TablePart, rebuilt: RebuiltTables, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        part: TablePart,
+        rebuilt: RebuiltTables,
+        names: Sequence[str],
+        prefix: str = "",
+        ordered: Collection[str] = (),
+    ) -> None:
         workload = part.publication.workload
-        self.part, self.names, self.noisy = part, tuple(names), rebuilt
+        self.part, self.names, self.noisy = part, tuple(prefix + name for name in names), rebuilt
         self.numbers = [workload.number(name) for name in names]
         self.shared = TableOverlap.from_tables(workload.domain, [workload[name] for name in names])
         self.largest = [self.numbers[i] for i in self.shared.largest]
+        # The tables whose numbers appear in D: the largest, and those of rules.
+        self.constrained = [*self.largest, *(n for n in map(workload.number, ordered) if n not in self.largest)]
         self._atom_matrices = {self.numbers[i]: self.shared.atoms(i) for i in self.shared.largest}
         self._shapes = {n: workload[name].shape(workload.domain) for n, name in zip(self.numbers, names, strict=True)}
         variances = {n: part.table_variances(workload.tables[n].name).ravel() for n in self.largest}
@@ -154,7 +170,13 @@ class _TableSpace:
         # each multiplication by the covariance visits the same sectors and makes the same sums
         self._routes: rebuilding.RouteCache = {}
         self._sums: dict[tuple[int, frozenset[tuple[str, LeafPartition]]], sp.csr_array] = {}
-        self._stacks = [which for which, _ in SectorTables(part, {}).stacks(self.largest)]
+        self._stacks = [which for which, _ in SectorTables(part, {}).stacks(self.constrained)]
+
+    def labels(self, name: str) -> list[Sequence[object]]:
+        """Return the labels of each column of a table."""
+        workload = self.part.publication.workload
+        table = workload.tables[self.numbers[self.names.index(name)]]
+        return list(table.labels(workload.domain).values())
 
     @cached_property
     def estimates(self) -> Tables:
@@ -173,35 +195,29 @@ class _TableSpace:
             parts.append(tables[n].ravel() if atom_matrix is None else atom_matrix @ tables[n].ravel())
         return np.asarray(np.concatenate(parts) / self._errors)
 
-    def apply_covariance(self, multipliers: Floats) -> Mapping[SectorIndex, Floats]:
-        """Return V Dᵀλ of each sector, for λ in standard errors."""
+    @property
+    def size(self) -> int:
+        """The number of atoms of the largest tables."""
+        return len(self._errors)
+
+    def adjoint(self, multipliers: Floats) -> Tables:
+        """Return Dᵀλ by table, for λ in standard errors; 0 for tables of rules that are not among the largest."""
         parts = dict(zip(self.largest, np.split(multipliers / self._errors, self._ends), strict=True))
-        adjoints: Tables = {}
+        out = {n: np.zeros(self._shapes[n]) for n in self.constrained if n not in parts}
         for n, x in parts.items():
             atom_matrix = self._atom_matrices[n]
-            adjoints[n] = (x if atom_matrix is None else atom_matrix.T @ x).reshape(self._shapes[n])
-        stacks = ((which, np.stack([adjoints[n] for n in which.tolist()])) for which in self._stacks)
-        return self.part.estimation.apply_covariance(rebuilding.gathered(self.part, stacks, self._routes))
+            out[n] = (x if atom_matrix is None else atom_matrix.T @ x).reshape(self._shapes[n])
+        return out
 
-    def _sector_tables(self, multipliers: Floats) -> SectorTables:
-        return SectorTables(self.part, self.apply_covariance(multipliers), self._routes)
+    def apply_covariance(self, adjoint: Tables) -> SectorTables:
+        """Return V Dᵀλ as tables, from Dᵀλ by table."""
+        stacks = ((which, np.stack([adjoint[n] for n in which.tolist()])) for which in self._stacks)
+        thetas = self.part.estimation.apply_covariance(rebuilding.gathered(self.part, stacks, self._routes))
+        return SectorTables(self.part, thetas, self._routes)
 
-    def apply_normal_matrix(self, multipliers: Floats) -> Floats:
-        """Return D V Dᵀλ."""
-        return self.atoms(_tables(self._sector_tables(multipliers), self.largest))
-
-    def tables_at(self, multipliers: Floats) -> Tables:
-        """Return the tables t̂ + V Dᵀλ."""
-        step = self.tables(self._sector_tables(multipliers))
-        return {n: x + step[n] for n, x in self.estimates.items()}
-
-    def residual(self, multipliers: Floats, tables: Tables) -> float:
-        """Return the largest `abs(min(λ, D t))`, in standard errors: 0 if the multipliers prove the tables nearest.
-
-        multipliers: λ, (atoms,), in standard errors.
-        tables: t = t̂ + V Dᵀλ, by index.
-        """
-        return float(np.abs(np.minimum(multipliers, self.atoms(tables))).max())
+    def rebuild(self, rebuilt: RebuiltTables) -> Tables:
+        """Return the tables in D, from the estimates of sectors."""
+        return _tables(rebuilt, self.constrained)
 
     def by_table(self, multipliers: Floats) -> dict[str, Floats]:
         """Return the multipliers by the names of the largest tables."""
@@ -220,11 +236,7 @@ class _TableSpace:
         """
         out = np.zeros(len(self._errors))
         for name, view in self.by_table(out).items():
-            index, values = _numbers(stated[name]["at"], int), _numbers(stated[name]["multipliers"], float)
-            # 0 is never written, so that equal multipliers have one document
-            if len(index) != len(values) or not ((index >= 0) & (index < len(view))).all() or not (values > 0).all():
-                raise ValueError(f"multipliers of {name!r}")
-            view[index] = values  # a view of the vector
+            _fill(view, stated[name])  # a view of the vector
         return out
 
     # --- integers -----------------------------------------------------------------------------------
@@ -262,7 +274,8 @@ class _TableSpace:
         which = [np.arange(n) + start for n, start, group in zip(sizes, starts, having, strict=False) for _ in group[1]]
         nested = [{i: merged, j: sp.csr_array(-sp.eye_array(sizes[j]))} for i, j, merged in self.shared.nested()]
         positions = np.concatenate([np.zeros(0, dtype=np.intp), *which])
-        return SharedSums(self._rows(one), _blocks(nested, sizes), self._rows(all_sums), positions, repeated)
+        nothing = sp.csr_array((0, sum(sizes)))
+        return SharedSums(self._rows(one), _blocks(nested, sizes), self._rows(all_sums), positions, repeated, nothing)
 
     def _rows(self, blocks: Sequence[Mapping[int, sp.csr_array]]) -> sp.csr_array:
         return _blocks(blocks, [math.prod(self._shapes[n]) for n in self.numbers])
@@ -277,42 +290,241 @@ class _TableSpace:
         parts = zip(self.names, self.numbers, np.split(numbers, ends), strict=True)
         return {name: x.reshape(self._shapes[n]) for name, n, x in parts}
 
+    def draw(self, number: int, index: int) -> RebuiltTables:
+        """Return simulated noise of the tables, by the number of the simulation and the index among joint parts."""
+        parts = self.part.publication.unit.parts
+        strategy = self.part.strategy if parts == 1 else self.part.strategy.scaled_by(parts)
+        # answers of 0 with noise are the noise alone
+        silent = tuple(np.zeros(n, dtype=np.int64) for n in self.part.estimation.lengths)
+        return RebuiltTables(self.part, strategy.draw(silent, cast(NoiseSource, _SimulatedNoise(number, index))))
+
+
+@final
+class _JointSpace:
+    """Parts of releases whose tables are made integer jointly, with the rules of order between their tables.
+
+    Tables of several parts are lists with the tables of each part.
+
+    Args:
+        spaces: The tables of each part. Without rules one part is alone.
+        rules: The rules between their tables.
+    """
+
+    def __init__(self, spaces: Sequence[_TableSpace], rules: Sequence[OrderRule]) -> None:
+        self.spaces, self.rules = tuple(spaces), tuple(rules)
+        self.names = tuple(name for space in spaces for name in space.names)
+        self._places = {name: (k, n) for k, s in enumerate(spaces) for name, n in zip(s.names, s.numbers, strict=True)}
+        self._pairs = [(self._places[r.smaller], self._places[r.larger], float(r.factor)) for r in rules]
+        # Covariances of two tables of one part are left out, as for atoms: any positive units are right.
+        self._errors = [
+            np.sqrt(self._variances(smaller) + factor**2 * self._variances(larger))
+            for smaller, larger, factor in self._pairs
+        ]
+        self._ends = np.cumsum([*(s.size for s in spaces), *map(len, self._errors)])[:-1]
+
+    def _variances(self, position: tuple[int, int]) -> Floats:
+        part = self.spaces[position[0]].part
+        return part.table_variances(part.publication.workload.tables[position[1]].name).ravel()
+
+    def part_of(self, name: str) -> tuple[_TableSpace, int]:
+        """Return the tables of the part that has a table, and the index of the table there."""
+        k, number = self._places[name]
+        return self.spaces[k], number
+
+    @cached_property
+    def estimates(self) -> list[Tables]:
+        """The unbiased tables."""
+        return [s.estimates for s in self.spaces]
+
+    def atoms(self, tables: Sequence[Tables]) -> Floats:
+        """Return D t in standard errors: the atoms of the largest tables, then the differences of each rule."""
+        parts = [s.atoms(x) for s, x in zip(self.spaces, tables, strict=True)]
+        for ((i, n), (j, m), factor), errors in zip(self._pairs, self._errors, strict=True):
+            parts.append((factor * tables[j][m].ravel() - tables[i][n].ravel()) / errors)
+        return np.concatenate(parts)
+
+    def _steps(self, multipliers: Floats) -> list[SectorTables]:
+        """Return V Dᵀλ as tables of each part."""
+        parts, pieces = len(self.spaces), np.split(multipliers, self._ends)
+        adjoints = [s.adjoint(x) for s, x in zip(self.spaces, pieces[:parts], strict=True)]
+        for pair, errors, x in zip(self._pairs, self._errors, pieces[parts:], strict=True):
+            for (k, n), factor in ((pair[0], -1.0), (pair[1], pair[2])):
+                adjoints[k][n] = adjoints[k][n] + factor * (x / errors).reshape(adjoints[k][n].shape)
+        return [s.apply_covariance(x) for s, x in zip(self.spaces, adjoints, strict=True)]
+
+    def apply_normal_matrix(self, multipliers: Floats) -> Floats:
+        """Return D V Dᵀλ."""
+        steps = zip(self.spaces, self._steps(multipliers), strict=True)
+        return self.atoms([s.rebuild(x) for s, x in steps])
+
+    def moves(self, multipliers: Floats) -> list[Tables]:
+        """Return V Dᵀλ as all tables."""
+        return [s.tables(x) for s, x in zip(self.spaces, self._steps(multipliers), strict=True)]
+
+    def tables_at(self, multipliers: Floats) -> list[Tables]:
+        """Return the tables t̂ + V Dᵀλ."""
+        return _sum_of_tables(self.estimates, self.moves(multipliers))
+
+    def residual(self, multipliers: Floats, tables: Sequence[Tables]) -> float:
+        """Return the largest `abs(min(λ, D t))`, in standard errors: 0 if the multipliers prove the tables nearest.
+
+        multipliers: λ, (atoms,), in standard errors.
+        tables: t = t̂ + V Dᵀλ.
+        """
+        return float(np.abs(np.minimum(multipliers, self.atoms(tables))).max())
+
+    def by_table(self, multipliers: Floats) -> dict[str, Floats]:
+        """Return the multipliers by the names of the largest tables."""
+        pieces = zip(self.spaces, np.split(multipliers, self._ends)[: len(self.spaces)], strict=True)
+        return {name: x for space, piece in pieces for name, x in space.by_table(piece).items()}
+
+    def by_rule(self, multipliers: Floats) -> dict[OrderRule, Floats]:
+        """Return the multipliers by rule."""
+        return dict(zip(self.rules, np.split(multipliers, self._ends)[len(self.spaces) :], strict=True))
+
+    def multipliers(self, by_name: Mapping[str, Any], by_rule: Mapping[OrderRule, Any]) -> Floats:
+        """Return all multipliers as one vector, from a document that has them by table and by rule.
+
+        Raises:
+            KeyError: The document lacks a table.
+            ValueError: A position is out of range, a multiplier is not above 0, or has no position.
+        """
+        out = [s.multipliers(by_name) for s in self.spaces]
+        for rule, errors in zip(self.rules, self._errors, strict=True):
+            out.append(np.zeros(len(errors)))
+            _fill(out[-1], by_rule[rule])
+        return np.concatenate(out)
+
+    # --- integers -----------------------------------------------------------------------------------
+
+    @cached_property
+    def order(self) -> sp.csr_array:
+        """The rows that are at least 0 by the rules, over all numbers."""
+        return self._order(self._widths, {name: sp.eye_array(n, format="csr") for name, n in self._lengths.items()})
+
+    @property
+    def _lengths(self) -> dict[str, int]:
+        return {name: x.size for name, x in self.split(self.flat(self.estimates)).items()}
+
+    @property
+    def _widths(self) -> list[int]:
+        return list(self._lengths.values())
+
+    def _order(self, widths: Sequence[int], sums: Mapping[str, sp.csr_array]) -> sp.csr_array:
+        """Return the rows of all rules, from the matrices of tables by name."""
+        names = {name: i for i, name in enumerate(self.names)}
+        blocks = [
+            {names[r.smaller]: sp.csr_array(-sums[r.smaller]), names[r.larger]: sp.csr_array(r.factor * sums[r.larger])}
+            for r in self.rules
+        ]
+        return _blocks(blocks, widths)
+
+    @cached_property
+    def sums(self) -> SumConstraints:
+        """The sums that integer tables must preserve, with the rules of order."""
+        each = [s.sums for s in self.spaces]
+        at_least = sp.csr_array(sp.vstack([_diagonal([x.nonnegative for x in each]), self.order], format="csr"))
+        zero, close = _diagonal([x.zero for x in each]), _diagonal([x.within_one for x in each])
+        return SumConstraints(zero, at_least, close, self._common)
+
+    def _common(self) -> SharedSums:
+        """Return the shared sums of the tables of each part."""
+        each = [s.sums.common() for s in self.spaces if s.sums.common is not None]
+        starts = np.cumsum([0, *(x.in_one_table.shape[0] for x in each)])
+        return SharedSums(
+            _diagonal([x.in_one_table for x in each]),
+            _diagonal([x.nested for x in each]),
+            _diagonal([x.in_all_tables for x in each]),
+            np.concatenate([x.which + start for x, start in zip(each, starts, strict=False)]),
+            _diagonal([x.zero_rows for x in each]),
+            self._order_of_sums(),
+        )
+
+    def _order_of_sums(self) -> sp.csr_array:
+        """Return the rows that are at least 0 by the rules, over the shared sums of all parts."""
+        sums = [(k, key) for k, s in enumerate(self.spaces) for key in s.shared.common]
+        position = {x: i for i, x in enumerate(sums)}
+        widths = [math.prod(p.size for _, p in key) for _, key in sums]
+        blocks = []
+        for (i, n), (j, m), factor in self._pairs:
+            for key in (key for k, key in sums if k == i and (j, key) in position):
+                ends = (i, n), (j, m)
+                if i != j and all(
+                    self.spaces[k].numbers.index(t) in self.spaces[k].shared.having[key] for k, t in ends
+                ):
+                    one = sp.eye_array(widths[position[i, key]], format="csr")
+                    blocks.append({position[i, key]: sp.csr_array(-one), position[j, key]: sp.csr_array(factor * one)})
+        return _blocks(blocks, widths)
+
+    def flat(self, tables: Sequence[Mapping[int, Floats | Integers]]) -> Any:
+        """Return all numbers, table by table."""
+        return np.concatenate([s.flat(x) for s, x in zip(self.spaces, tables, strict=True)])
+
+    def split(self, numbers: Any) -> dict[str, Any]:
+        """Return the tables by name, each in its shape."""
+        ends = np.cumsum([len(s.flat(s.estimates)) for s in self.spaces])[:-1]
+        pieces = zip(self.spaces, np.split(numbers, ends), strict=True)
+        return {name: x for space, piece in pieces for name, x in space.split(piece).items()}
+
     def satisfies(self, integers: Integers) -> bool:
         """Return True if integers are nonnegative, add up and agree."""
         n = integers.astype(np.float64)  # exact below 2⁵³, and sums of integers then, too
-        return bool((n >= 0).all() and (self.sums.zero @ n == 0).all() and (self.sums.nonnegative @ n >= 0).all())
+        at_least = self.sums.nonnegative[: self.sums.nonnegative.shape[0] - self.order.shape[0]]
+        return bool((n >= 0).all() and (self.sums.zero @ n == 0).all() and (at_least @ n >= 0).all())
+
+    def follows_order(self, integers: Integers) -> bool:
+        """Return True if integers follow the rules of order."""
+        return bool((self.order @ integers.astype(np.float64) >= 0).all())
 
     # --- the cost -----------------------------------------------------------------------------------
 
     def _build_operator(self) -> Callable[[Floats], Floats]:
         """Return the function `apply_normal_matrix`, as a matrix product where the matrix is small."""
-        n = len(self._errors)
+        n = sum(s.size for s in self.spaces) + sum(map(len, self._errors))
         if n > DENSE:
             return self.apply_normal_matrix
         # a simulation multiplies often: n products make the matrix once for all of them
         matrix = np.stack([self.apply_normal_matrix(unit) for unit in np.eye(n)])
         return matrix.__matmul__
 
-    def simulated(self, tables: Tables, simulations: int) -> tuple[Floats, Floats]:
+    def simulated(self, tables: Sequence[Tables], simulations: int) -> tuple[Floats, Floats]:
         """Return bias and root mean squared error of every number, if the truth were these tables, from fixed draws.
 
         Without simulations both are empty.
         """
         point, nothing = self.atoms(tables), np.zeros(len(self.flat(tables)) if simulations else 0)
         total, squares, times = nothing, nothing, self._build_operator() if simulations else self.apply_normal_matrix
-        parts = self.part.publication.unit.parts
-        strategy = self.part.strategy if parts == 1 else self.part.strategy.scaled_by(parts)
         for number in range(simulations):
-            # answers of 0 with noise are the noise alone
-            silent = tuple(np.zeros(n, dtype=np.int64) for n in self.part.estimation.lengths)
-            noise = RebuiltTables(self.part, strategy.draw(silent, cast(NoiseSource, _SimulatedNoise(number))))
-            off = self.tables(noise)
+            off = [s.tables(s.draw(number, index)) for index, s in enumerate(self.spaces)]
             solution = nearest(times, point + self.atoms(off), SIMULATION_TOLERANCE, STEPS)
-            step = self.tables(self._sector_tables(solution.values))
             # the nearest tables to truth + noise are truth + noise + V Dᵀλ: this is their error, before rounding
-            error = self.flat({n: x + step[n] for n, x in off.items()})
+            error = self.flat(_sum_of_tables(off, self.moves(solution.values)))
             total, squares = total + error, squares + error**2
         return total / max(simulations, 1), np.sqrt(squares / max(simulations, 1))
+
+
+def _sum_of_tables(one: Sequence[Tables], other: Sequence[Tables]) -> list[Tables]:
+    return [{n: x + b[n] for n, x in a.items()} for a, b in zip(one, other, strict=True)]
+
+
+def _fill(multipliers: Floats, stated: Mapping[str, Any]) -> None:
+    """Write the stated multipliers into an array of zeros; raise ValueError for others than a document may have."""
+    index, values = _numbers(stated["at"], int), _numbers(stated["multipliers"], float)
+    # 0 is never written, so that equal multipliers have one document
+    if len(index) != len(values) or not ((index >= 0) & (index < len(multipliers))).all() or not (values > 0).all():
+        raise ValueError("multipliers")
+    multipliers[index] = values
+
+
+def _stated(multipliers: Floats) -> dict[str, Any]:
+    """Return the multipliers above 0 with their positions, as a document has them."""
+    positions = np.flatnonzero(multipliers)
+    return {"at": positions.tolist(), "multipliers": multipliers[positions].tolist()}
+
+
+def _diagonal(matrices: Sequence[sp.csr_array]) -> sp.csr_array:
+    """Return matrices along a diagonal."""
+    return _blocks([{i: x} for i, x in enumerate(matrices)], [x.shape[1] for x in matrices])
 
 
 def _blocks(blocks: Sequence[Mapping[int, sp.csr_array]], widths: Sequence[int]) -> sp.csr_array:
@@ -343,7 +555,7 @@ def _tables(rebuilt: RebuiltTables, among: Sequence[int]) -> Tables:
 @final
 @dataclass(frozen=True, eq=False)
 class _IntegerPart:
-    """The integer tables of one part: all numbers, table by table.
+    """The integer tables of one part, or of parts that rules of order join: all numbers, table by table.
 
     multipliers: λ ≥ 0, (atoms,), in standard errors.
     nearest: t, the nonnegative tables nearest to the noisy ones, (numbers,).
@@ -351,7 +563,7 @@ class _IntegerPart:
     bias, rmse: The simulated errors, (numbers,), or empty arrays without simulations.
     """
 
-    space: _TableSpace
+    space: _JointSpace
     multipliers: Floats
     nearest: Floats
     integers: Integers
@@ -376,6 +588,7 @@ class IntegerTables(DerivedTables):
         * in each part of the release (`further_tables` in its plan makes several), any two tables agree exactly on
           their shared sums. No number is negative, and the columns for "at most" never decrease. Not guaranteed: some
           set of records may not exist that has all these tables;
+        * every number follows the rules of order that were given, exactly;
         * the exact number, of the records as they were read, is from `low` to `high` with at least the confidence of
           the table. The exact number is a nonnegative integer, so the cut of the unbiased number's interval to such
           numbers loses nothing. If necessary, fitnoise widens the interval so that it holds `value`. Shares need not be
@@ -391,14 +604,33 @@ class IntegerTables(DerivedTables):
     description = DESCRIPTION
     kind = "integer_tables"
 
-    def __init__(self, release: Release, parts: Sequence[_IntegerPart], simulations: int) -> None:
-        self.releases, self._parts, self.simulations = (release,), tuple(parts), simulations
+    def __init__(self, releases: Mapping[str, Release], parts: Sequence[_IntegerPart], simulations: int) -> None:
+        # by the text before the names of their tables
+        self._prefixed = dict(releases)
+        self.releases, self._parts, self.simulations = tuple(releases.values()), tuple(parts), simulations
         self._part_by_table = {name: m for m in parts for name in m.space.names}
 
     @property
     def release(self) -> Release:
-        """The release of the tables."""
+        """The release of the tables; of several releases, the first."""
         return self.releases[0]
+
+    @property
+    def at_most(self) -> list[str]:
+        """The rules of order that the tables follow."""
+        return [str(rule) for rule in self._rules]
+
+    @cached_property
+    def _rules(self) -> list[OrderRule]:
+        return [rule for m in self._parts for rule in m.space.rules]
+
+    def origin(self, name: str) -> tuple[Release, str]:
+        """Return the release that a table is made from, and the name of the table there.
+
+        Args:
+            name: The name of the table.
+        """
+        return _origin(self._prefixed, name)
 
     def publication(self, name: str) -> Publication:
         """Return the publication of a table, with its domain.
@@ -406,7 +638,37 @@ class IntegerTables(DerivedTables):
         Args:
             name: The name of the table.
         """
-        return self.release.plan.group(name).publication
+        release, own_name = self.origin(name)
+        publication = release.plan.group(own_name).publication
+        if own_name == name:
+            return publication
+        table = replace(publication.workload[own_name], name=name)
+        workload = Workload(publication.domain, [table], publication.workload.confidence)
+        return Publication(
+            workload, publication.unit, publication.source, title=publication.title, series=publication.series
+        )
+
+    def remarks(self, name: str) -> tuple[Message, ...]:
+        """Return the sentence on numbers that rules of order moved; none for a table without rules.
+
+        Args:
+            name: The name of the table.
+        """
+        rules = self._part_by_table[name].space.rules
+        if not any(name in (r.smaller, r.larger) for r in rules):
+            return ()
+        return (self._order_message(rules),)
+
+    def all_remarks(self) -> tuple[Message, ...]:
+        """Return a sentence for each group of tables that rules of order join."""
+        return tuple(self._order_message(m.space.rules) for m in self._parts if m.space.rules)
+
+    def _order_message(self, rules: Sequence[OrderRule]) -> Message:
+        names = dict.fromkeys(name for rule in rules for name in (rule.smaller, rule.larger))
+        values = Value("ordered", list(names)), Value("rules", list(map(str, rules)), spoken=True)
+        if self.simulations:
+            return Message("report.integers.ordered_simulated", values)
+        return Message("report.integers.ordered", values)
 
     @cached_property
     def residual(self) -> float:
@@ -442,9 +704,8 @@ class IntegerTables(DerivedTables):
         Raises:
             KeyError: There is no such table.
         """
-        space = self._part_by_table[name].space
-        number = space.part.publication.workload.number(name)
-        return space.estimates[number], np.asarray(space.part.table_margins(name))
+        space, number = self._part_by_table[name].space.part_of(name)
+        return space.estimates[number], np.asarray(space.part.table_margins(self.origin(name)[1]))
 
     def _split(self, name: str, what: str) -> Any:
         if name not in self._part_by_table:
@@ -461,9 +722,16 @@ class IntegerTables(DerivedTables):
             return Message("report.fault.multipliers", (Value("residual", self.residual, ValueKind.GAP),))
         if not all(m.space.satisfies(m.integers) for m in self._parts):
             return Message("report.fault.sums")
+        if problem := self.check_order():
+            return problem
         reach = Value("reach", self.reach, ValueKind.PEOPLE)
         # Rounding counts its steps from the floors, and a number lies less than 1 above its floor.
         return None if self.reach < MAX_DISTANCE + 1 else Message("report.fault.far", (reach,))
+
+    def check_order(self) -> Message | None:
+        """Return the fault of numbers that do not follow the rules of order, or None."""
+        follow = all(m.space.follows_order(m.integers) for m in self._parts)
+        return None if follow else Message("report.fault.order")
 
     def check_rounded(self) -> Message | None:
         """Return the fault of integers that are not the defined rounding, or None; the solver runs again."""
@@ -489,18 +757,21 @@ class IntegerTables(DerivedTables):
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._part_by_table:
             raise KeyError(f"there is no integer table {name!r}; there are {list_names(list(self))}")
-        part = self._part_by_table[name]
-        workload, value = part.space.part.publication.workload, self._split(name, "integers")
-        parts = part.space.part.publication.unit.parts
+        publication, value = (
+            self._part_by_table[name].space.part_of(name)[0].part.publication,
+            self._split(name, "integers"),
+        )
+        workload, parts = publication.workload, publication.unit.parts
         low, high = (x.astype(np.int64) for x in possible(*self.unbiased(name), value, is_integer=parts == 1))
         data = {"value": value, "low": low, "high": high}
         if self.simulations:
             data |= {column: self._split(name, x) for column, x in zip(SIMULATED, ("bias", "rmse"), strict=True)}
-        labels = workload[name].labels(workload.domain)
+        labels = workload[self.origin(name)[1]].labels(workload.domain)
         return RowLabels(labels, {}).frame(data) if labels else pd.DataFrame({k: np.ravel(x) for k, x in data.items()})
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self.release if name in self._part_by_table)
+        names = (prefix + name for prefix, release in self._prefixed.items() for name in release)
+        return (name for name in names if name in self._part_by_table)
 
     def __len__(self) -> int:
         return len(self._part_by_table)
@@ -522,22 +793,49 @@ class IntegerTables(DerivedTables):
         return csv_text(self[name], fixed=SIMULATED)
 
     def document(self) -> dict[str, Any]:
-        """Return the content of `whole.json`: the release, and the proof of the tables."""
+        """Return the content of `whole.json`: the releases, the rules of order, and the proof of the tables."""
         tables = []
         for name in self:
             part = self._part_by_table[name]
             entry = {"name": name, "values": self._split(name, "integers").ravel().tolist()}
             multipliers = part.space.by_table(part.multipliers).get(name)
             if multipliers is not None:
-                positions = np.flatnonzero(multipliers)
-                entry |= {"at": positions.tolist(), "multipliers": multipliers[positions].tolist()}
+                entry |= _stated(multipliers)
             if self.simulations:
                 entry |= {
                     c: self._split(name, x).ravel().tolist() for c, x in zip(SIMULATED, ("bias", "rmse"), strict=True)
                 }
             tables.append(entry)
-        identity = {"plan": self.release.plan.hash, "answers": answers_digest(self.release.answers)}
-        return {"fitnoise_whole": FORMAT, **identity, "simulations": self.simulations, "tables": tables}
+        releases = [{"prefix": prefix, **_identity(release)} for prefix, release in self._prefixed.items()]
+        rules = [
+            {"rule": str(rule), **_stated(x)} for m in self._parts for rule, x in m.space.by_rule(m.multipliers).items()
+        ]
+        remarks = [message_document(x) for x in self.all_remarks()]
+        return {
+            "fitnoise_whole": FORMAT,
+            "releases": releases,
+            "simulations": self.simulations,
+            "at_most": rules,
+            "remarks": remarks,
+            "tables": tables,
+        }
+
+
+def _identity(release: Release) -> dict[str, str]:
+    """Return the digests that distinguish a release from all others."""
+    return {"plan": release.plan.hash, "answers": answers_digest(release.answers)}
+
+
+def _origin(prefixed: Mapping[str, Release], name: str) -> tuple[Release, str]:
+    """Return the release of a table, and the name of the table there.
+
+    prefixed: The releases by the texts before the names of their tables.
+    """
+    return next(
+        (release, name.removeprefix(prefix))
+        for prefix, release in prefixed.items()
+        if name.startswith(prefix) and name.removeprefix(prefix) in release
+    )
 
 
 def possible(value: Floats, moe: Floats, held: Integers, *, is_integer: bool) -> tuple[Floats, Floats]:
@@ -554,28 +852,39 @@ def possible(value: Floats, moe: Floats, held: Integers, *, is_integer: bool) ->
 
 @checked(ReleaseError, "Nothing was computed.")
 def make_integer_tables(
-    release: Release, tables: str | Iterable[str] | None = None, *, simulations: int | None = None
+    release: Release | dict[str, Release],
+    tables: str | Iterable[str] | None = None,
+    *,
+    at_most: str | Iterable[str] = (),
+    simulations: int | None = None,
 ) -> IntegerTables:
     """Make consistent tables of nonnegative integers from the tables of a release. Costs no privacy.
 
     Args:
-        release: The release of the tables.
+        release: The release of the tables, or a dict of several releases by name. The name of a release is then put
+            before the names of its tables, as in "homes: block".
         tables: The names of tables to make integer jointly; default all. Not possible are tables of sums of amounts, of
             explicit queries, and of overlapping groups whose intersections are not shown.
+        at_most: Rules of order between tables with the same labels, such as "homes: block <= people: block" or "people:
+            block <= 10 * homes: block". No number of the first table may exceed this multiple of the other number.
+            fitnoise cannot check that a rule is true.
         simulations: The number of simulations of the noise, for the stated bias and error of each number; 0 states
             none. The default is 200, or 20 for more than 20,000 numbers. Simulations take most of the time.
 
     Raises:
         ReleaseError: A table is unknown, is named twice or is not of counts. Or there are no tables or more than 5,000,
-            or the number of simulations is not from 0 to 10,000. Or the nearest tables were not found in 20,000 steps,
-            or the solver found no integers in five minutes for a part of the release.
+            or the number of simulations is not from 0 to 10,000. Or a rule has another form, an unknown table, a factor
+            that is not an integer from 1 to 1,000,000, or tables with different labels. Or rules in a circle force
+            tables to be equal, or two releases share their noise. Or the nearest tables were not found in 20,000 steps.
+            Or the solver found no integers in five minutes for the tables of a part, or of parts that rules join.
 
     **Guarantees**
         The result keeps the guarantees of :class:`IntegerTables`.
 
     Example:
         `fn.make_integer_tables(release)["state by status"]`;
-        `fn.make_integer_tables(release).write("integer_tables")`
+        `fn.make_integer_tables(release).write("integer_tables")`;
+        `fn.make_integer_tables({"homes": homes, "people": people}, at_most=["homes: block <= people: block"])`
     """
     if simulations is not None and not 0 <= simulations <= MAX_SIMULATIONS:
         raise ReleaseError(
@@ -586,13 +895,15 @@ def make_integer_tables(
             UNMADE,
             place="simulations",
         )
-    spaces = _spaces(release, _check_names(release, tables))
+    releases = _check_releases(release) if isinstance(release, dict) else {"": release}
+    names = _check_names(releases, tables)
+    spaces = _spaces(releases, names, parse_rules([at_most] if isinstance(at_most, str) else at_most, names))
     few = sum(len(s.flat(s.estimates)) for s in spaces) <= MANY_NUMBERS
     often = simulations if simulations is not None else SIMULATIONS if few else FEW_SIMULATIONS
-    return IntegerTables(release, [_make_part(s, int(often)) for s in spaces], int(often))
+    return IntegerTables(releases, [_make_part(s, int(often)) for s in spaces], int(often))
 
 
-def _make_part(space: _TableSpace, simulations: int) -> _IntegerPart:
+def _make_part(space: _JointSpace, simulations: int) -> _IntegerPart:
     solution = nearest(space.apply_normal_matrix, space.atoms(space.estimates), TOLERANCE, STEPS)
     tables = space.tables_at(solution.values)
     nearest_values = space.flat(tables)
@@ -617,11 +928,48 @@ def _make_part(space: _TableSpace, simulations: int) -> _IntegerPart:
     return _IntegerPart(space, solution.values, nearest_values, numbers, *space.simulated(tables, simulations))
 
 
-def _check_names(release: Release, tables: str | Iterable[str] | None) -> list[str]:
-    available = list(release)
+def _check_releases(by_name: Mapping[str, Release]) -> dict[str, Release]:
+    """Return releases by the texts before the names of their tables.
+
+    Raises:
+        ReleaseError: A name is empty or is not a text, or an object is not a release. Or two tables have one file name,
+            or two releases share their noise.
+    """
+    for name, release in by_name.items():
+        refuse_unless_fit([(f"the release {name!r}", release, Release)], ReleaseError, UNMADE)
+        if not isinstance(name, str) or not name.strip():
+            raise ReleaseError(
+                "release-without-name",
+                f"The name of a release is {describe_value(name)}.",
+                "Each of several releases has a name that is not empty.",
+                'Give a dict such as {"homes": homes, "people": people}.',
+                UNMADE,
+                place="release",
+            )
+    sources = [source for release in by_name.values() for source in release._sources]
+    if len(set(sources)) < len(sources):
+        raise repeated_release("Integer tables of several releases need different releases.", UNMADE)
+    refuse_shared_noise(sources)
+    releases = {f"{name}: ": release for name, release in by_name.items()}
+    files = [slug(prefix + name) for prefix, release in releases.items() for name in release]
+    if len(set(files)) < len(files):
+        raise ReleaseError(
+            "tables-of-one-file",
+            "Two tables of these releases would have one file name.",
+            "The name of a release and the name of its table make the name of a file.",
+            "Choose other names for the releases.",
+            UNMADE,
+            place="release",
+        )
+    return releases
+
+
+def _check_names(releases: Mapping[str, Release], tables: str | Iterable[str] | None) -> list[str]:
+    available = [prefix + name for prefix, release in releases.items() for name in release]
     names = available if tables is None else [tables] if isinstance(tables, str) else list(tables)
+    there = set(available)
     for name in names:
-        if name not in release:
+        if name not in there:
             raise unknown_table(name, available, UNMADE)
     if len(set(names)) < len(names):
         raise repeated_table(UNMADE)
@@ -644,28 +992,52 @@ def _check_names(release: Release, tables: str | Iterable[str] | None) -> list[s
     return names
 
 
-def _spaces(release: Release, names: Sequence[str]) -> list[_TableSpace]:
-    """Return the tables, part by part of the release."""
+def _spaces(
+    releases: Mapping[str, Release], names: Sequence[str], rules: Sequence[OrderRule] = ()
+) -> list[_JointSpace]:
+    """Return the tables, part by part of the releases; parts that rules join are one."""
+    ordered = {name for rule in rules for name in (rule.smaller, rule.larger)}
+    spaces: list[_TableSpace] = []
+    for prefix, release in releases.items():
+        own_names = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        for source in release._sources:
+            part_names = [n for n in own_names if n in source.part.publication.workload.tables.numbered]
+            if part_names:
+                in_rules = [n for n in part_names if prefix + n in ordered]
+                part = source.with_measured_design
+                spaces.append(_TableSpace(part, source.rebuilt, part_names, prefix, in_rules))
+    index = {name: k for k, space in enumerate(spaces) for name in space.names}
+    check_labels(rules, lambda name: spaces[index[name]].labels(name))
+    joined = np.array([(index[r.smaller], index[r.larger]) for r in rules], dtype=np.intp).reshape(-1, 2).T
+    graph = sp.coo_array((np.ones(joined.shape[1]), (joined[0], joined[1])), shape=(len(spaces),) * 2)
+    labels = connected_components(graph, directed=False)[1]
     out = []
-    for source in release._sources:
-        part_names = [n for n in names if n in source.part.publication.workload.tables.numbered]
-        if part_names:
-            out.append(_TableSpace(source.with_measured_design, source.rebuilt, part_names))
+    for label in dict.fromkeys(labels.tolist()):
+        members = [space for space, x in zip(spaces, labels.tolist(), strict=True) if x == label]
+        here = {name for space in members for name in space.names}
+        out.append(_JointSpace(members, [r for r in rules if r.smaller in here]))
     return out
 
 
 # --- checked by anyone ----------------------------------------------------------------------------------
 
 
-def read_integer_tables(release: Release, directory: str | os.PathLike[str]) -> IntegerTables:
+def read_integer_tables(
+    release: Release, directory: str | os.PathLike[str], others: Iterable[Release] = ()
+) -> IntegerTables:
     """Read the tables that :meth:`IntegerTables.write` wrote, as stated there, without solving.
 
+    Args:
+        release: A release from which the tables are made.
+        directory: The folder of the tables.
+        others: Further releases. The tables need those from which they are made.
+
     Raises:
-        ReleaseError: There are no such tables, or they are of another release, or are not of this form.
+        ReleaseError: There are no such tables, or they are of other releases, or are not of this form.
     """
     text = read_text(Path(directory) / DESCRIPTION)
     try:
-        return _parsed(release, parse(text))
+        return _parsed([release, *others], parse(text))
     except (ValueError, TypeError, KeyError, OverflowError):
         raise ReleaseError(
             "integer-tables-damaged",
@@ -677,25 +1049,41 @@ def read_integer_tables(release: Release, directory: str | os.PathLike[str]) -> 
         ) from None
 
 
-def _parsed(release: Release, stated: Any) -> IntegerTables:
-    identity = {"fitnoise_whole": FORMAT, "plan": release.plan.hash, "answers": answers_digest(release.answers)}
-    if any(stated[key] != value for key, value in identity.items()):
+def _parsed(candidates: Sequence[Release], stated: Any) -> IntegerTables:
+    by_identity = {tuple(_identity(r).values()): r for r in candidates}
+    by_prefix = {x["prefix"]: by_identity.get((x["plan"], x["answers"])) for x in stated["releases"]}
+    releases = {prefix: r for prefix, r in by_prefix.items() if r is not None}
+    if (
+        stated["fitnoise_whole"] != FORMAT
+        or len(releases) < len(by_prefix)
+        or all(r is not candidates[0] for r in releases.values())
+    ):
         raise ReleaseError(
             "foreign-integer-tables",
             "The integer tables are of another release, or of another version.",
-            "They need the release that they were made of.",
-            "Give this release.",
+            "They need the releases that they were made of.",
+            "Give all of these releases.",
             UNREAD,
         )
+    if len(by_prefix) < len(stated["releases"]) or any(type(prefix) is not str for prefix in by_prefix):
+        raise ValueError
+    if list(releases) != [""]:
+        if not all(prefix.endswith(": ") for prefix in releases):
+            raise ValueError
+        releases = _check_releases({prefix.removesuffix(": "): r for prefix, r in releases.items()})
     simulations = stated["simulations"]
     if not (is_integer(simulations) and 0 <= simulations <= MAX_SIMULATIONS):
         raise ValueError
     by_name = {entry["name"]: entry for entry in stated["tables"]}
     if len(by_name) < len(stated["tables"]):
         raise ValueError
-    parts = []
-    for space in _spaces(release, _check_names(release, by_name)):
-        multipliers = space.multipliers(by_name)
+    parts, names = [], _check_names(releases, by_name)
+    rules = parse_rules([entry["rule"] for entry in stated["at_most"]], names)
+    if [str(rule) for rule in rules] != [entry["rule"] for entry in stated["at_most"]]:
+        raise ValueError
+    by_rule = dict(zip(rules, stated["at_most"], strict=True))
+    for space in _spaces(releases, names, rules):
+        multipliers = space.multipliers(by_name, by_rule)
         nearest_values = space.flat(space.tables_at(multipliers))
         columns = [("values", int), *((x, float) for x in SIMULATED if simulations)]
         arrays = [np.concatenate([_numbers(by_name[name][x], kind) for name in space.names]) for x, kind in columns]
@@ -704,7 +1092,7 @@ def _parsed(release: Release, stated: Any) -> IntegerTables:
         nothing = np.zeros(0)
         bias, rmse = arrays[1:] or (nothing, nothing)
         parts.append(_IntegerPart(space, multipliers, nearest_values, arrays[0], bias, rmse))
-    return IntegerTables(release, parts, int(simulations))
+    return IntegerTables(releases, parts, int(simulations))
 
 
 def _numbers(stated: Any, kind: type) -> Any:

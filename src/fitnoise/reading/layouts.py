@@ -104,6 +104,8 @@ class TableLayout:
         counted: For each attribute whose values are changed on reading, how they enter sums and means. A flag follows:
             True if a range or ceiling cuts some values, so that sums and means lack the excess.
         signed: True if the true values may be negative, as for changes, and for sums of amounts that may be negative.
+        release: The release of the table; of several releases of the same records, the first.
+        remarks: The sentences that belong below the table.
         impossible: The values of each rule about impossible cells; empty without rules.
         assumptions: The statements on which estimates with rules rest.
     """
@@ -124,6 +126,8 @@ class TableLayout:
     averaged: str | None
     counted: tuple[dict[str, tuple[Message, ...]], bool]
     signed: bool
+    release: Release
+    remarks: tuple[Message, ...] = ()
     impossible: tuple[tuple[ValueList, ...], ...] = ()
     assumptions: tuple[Message, ...] = ()
 
@@ -194,18 +198,18 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     """
     if name not in tabled:
         raise unknown_table(name, list(tabled), "Nothing was written.")
-    publication = publication_of(tabled, name)
+    publication, release, remarks = publication_of(tabled, name), releases(tabled)[0], tuple[Message, ...]()
     table, domain, held = publication.workload[name], publication.domain, None
     if isinstance(tabled, IntegerTables):
         # `held` are the integers that people see; their intervals are those of the unbiased numbers
         (values, margins), held = tabled.unbiased(name), tabled[name]["value"].to_numpy()
-        source: Release | Combination = tabled.release
-        biased, several = False, "biased_value" not in source[name]
+        release, own_name = tabled.origin(name)
+        source: Release | Combination = release
+        biased, several, remarks = False, "biased_value" not in source[own_name], tabled.remarks(name)
     else:
         assert isinstance(tabled, Release | Combination)  # noqa: S101 - no other object is made from releases
-        source, frame = tabled, tabled[name] if table.averaged is None else tabled.counts_at_ends(name)
-        biased = "biased_value" in frame
-        several = not biased
+        source, own_name, frame = tabled, name, tabled[name] if table.averaged is None else tabled.counts_at_ends(name)
+        biased, several = "biased_value" in frame, "biased_value" not in frame
         value, error = ("biased_value", "simulated_rmse") if biased else ("value", "moe")
         values, margins = (frame[c].to_numpy() for c in (value, error))
     row_labels = table.labels(domain)
@@ -230,9 +234,9 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     signed = _signed(table, domain)
     ends: list[Floats] = []
     if averaged is not None:
-        values, *ends = means(*_find_table(source, name), sums, confidence)
+        values, *ends = means(*_find_table(source, own_name), sums, confidence)
     elif any(sums):
-        values, margins = _with_totals(source, name, (values, margins), sums, confidence)
+        values, margins = _with_totals(source, own_name, (values, margins), sums, confidence)
     if held is not None:
         is_integer = publication_of(tabled, name).unit.parts == 1
         values, ends = held, [*possible(values, margins, held, is_integer=is_integer)]
@@ -266,6 +270,8 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         averaged=averaged,
         counted=counted_as(table, domain),
         signed=signed,
+        release=release,
+        remarks=remarks,
         impossible=source.impossible_values,
         assumptions=source.assumptions,
     )

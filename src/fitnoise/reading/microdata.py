@@ -160,6 +160,14 @@ class RecordSpace:
     """
 
     def __init__(self, tables: IntegerTables) -> None:
+        if len(tables.releases) > 1:
+            raise ReleaseError(
+                "microdata-of-several-releases",
+                f"The integer tables are of {len(tables.releases)} releases.",
+                "Records are made from the tables of one release.",
+                "Make integer tables of one release.",
+                UNINVENTED,
+            )
         self.tables = tables
         self._domain = tables.publication(next(iter(tables))).workload.domain
         columns_by_table = [self._table_columns(name) for name in tables]

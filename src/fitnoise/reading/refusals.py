@@ -41,6 +41,16 @@ def repeated_table(outcome: str) -> ReleaseError:
     return ReleaseError("repeated-table", "A table is named twice.", "", "Name each table once.", outcome)
 
 
+def repeated_release(needed: str, outcome: str) -> ReleaseError:
+    """Return the error for a release that is given twice.
+
+    Args:
+        needed: Sentence that says why releases must differ.
+        outcome: Sentence that says what did not happen.
+    """
+    return ReleaseError("repeated-release", "A release is given twice.", needed, "Give each release once.", outcome)
+
+
 def existing_place(name: str, outcome: str) -> ReleaseError:
     """Return the error for a file or folder to be made that exists already."""
     return ReleaseError("place-exists", f"{name!r} exists already.", "", "Choose another name.", outcome)

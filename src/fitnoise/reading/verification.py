@@ -158,8 +158,8 @@ def verify(
         path: The path of plan.json, or of a release directory.
         ledger: The ledger with the charge of the release: an open :class:`fitnoise.Ledger`, or its file, which
             `fitnoise.verify` opens.
-        integers: A folder of integer tables made from the release (:func:`fitnoise.make_integer_tables`), checked after
-            it.
+        integers: A folder of integer tables made from the release, or from it and others
+            (:func:`fitnoise.make_integer_tables`).
         combination: A folder of tables made from the release and others (:func:`fitnoise.combine`).
         with_releases: The directories of these other releases, which are verified in the same way, but without the
             ledger.
@@ -172,8 +172,8 @@ def verify(
 
     Raises:
         ReleaseError: There is no such file or directory. Or a ledger, integer tables or a combination are given for
-            something that is not a release. Or other releases are given without a combination, or microdata without
-            integer tables, or an argument has another type.
+            something that is not a release. Or other releases are given without tables that were made of them. Or
+            microdata are given without integer tables, or an argument has another type.
         LedgerError: The ledger cannot be read, or was altered.
 
     **Guarantees**
@@ -192,13 +192,13 @@ def verify(
           digest. The entry must be a charge for the release's plan, to the plan's account, of the plan's cost. A later
           entry must name the SHA-256 of the noisy answers and outputs for that charge. A release that names no entry is
           not accepted;
-        * integer tables are accepted only with an accepted release, and only if all of the following hold. Their
-          multipliers prove that the tables before rounding are the nearest consistent nonnegative ones (1e-9 of a
-          standard error is allowed). The numbers are nonnegative integers that add up and agree. Each is the floor or
-          the ceiling of its number before rounding (where the solver finds no such numbers, up to three away). Their
-          squared distance is the least that a solver finds again (1e-7 for each number is allowed). The errors stated
-          as simulated are simulated again, to 0.01 records plus 1 %. Their files are these tables and no others, digit
-          by digit;
+        * integer tables are accepted only with all their releases, and only if all of the following hold. Their
+          multipliers prove that the tables before rounding are the nearest consistent nonnegative ones. Rules of order
+          restrict these tables further (1e-9 of a standard error is allowed). The numbers are nonnegative integers
+          that add up, agree and follow these rules. Each is the floor or the ceiling of its number before
+          rounding (where the solver finds no such numbers, up to three away). Their squared distance is the least that
+          a solver finds again (1e-7 for each number is allowed). The errors stated as simulated are simulated again, to
+          0.01 records plus 1 %. Their files are these tables and no others, digit by digit;
         * microdata are accepted only with their accepted integer tables. Their tables, counted again, must have the
           stated distances (1e-9 of a number is allowed). The file must be, byte for byte, what fitnoise writes for its
           records, with the stated SHA-256. The search is not repeated: the number of batches and the time are
@@ -226,12 +226,12 @@ def verify(
             _UNVERIFIED,
             place="with_releases",
         )
-    if others and combination is None:
+    if others and combination is None and integers is None:
         raise ReleaseError(
-            "other-releases-without-combination",
-            "Other releases are given, and no combination.",
-            "Other releases are verified with the combination that was made of them.",
-            "Give the combination, or remove the other releases.",
+            "other-releases-without-tables",
+            "Other releases are given, and no tables that were made of them.",
+            "Other releases are verified with the combination or the integer tables that were made of them.",
+            "Give these tables, or remove the other releases.",
             _UNVERIFIED,
             place="with_releases",
         )
@@ -255,10 +255,15 @@ def verify(
         )
     if path.is_dir():
         result = _verify_release(path, None if ledger is None else ledger.entries())
+        # Integer tables and combinations of a release that fails prove nothing, so their claims are not tried.
+        if result.ok:
+            result = _with_others(result, [Path(x) for x in others])
         if integers is not None and result.ok:
-            result = Verification((*result.checks, *_verify_integer_tables(Release.read(path), Path(integers)).checks))
+            other_releases = [Release.read(x) for x in others]
+            checks = _verify_integer_tables(Release.read(path), Path(integers), other_releases).checks
+            result = Verification((*result.checks, *checks))
         if microdata is not None and integers is not None and result.ok:
-            tables = read_integer_tables(Release.read(path), integers)
+            tables = read_integer_tables(Release.read(path), integers, map(Release.read, others))
             result = Verification((*result.checks, *_verify_microdata(tables, Path(microdata)).checks))
         if combination is not None and result.ok:
             result = _verify_combined(result, [path, *map(Path, others)], Path(combination))
@@ -530,12 +535,12 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     return log.done()
 
 
-def _verify_integer_tables(release: Release, folder: Path) -> Verification:
+def _verify_integer_tables(release: Release, folder: Path, others: Sequence[Release]) -> Verification:
     """Return the claims of integer tables."""
     log, read = _Checklist(), list[IntegerTables]()
     if log.add(
         "report.claim.integers",
-        lambda: read.append(read_integer_tables(release, folder)),
+        lambda: read.append(read_integer_tables(release, folder, others)),
         lambda: _count("report.finding.tables", len(read[0])),
     ):
         (tables,) = read
@@ -547,6 +552,12 @@ def _verify_integer_tables(release: Release, folder: Path) -> Verification:
                 (Value("residual", tables.residual, ValueKind.GAP), Value("reach", tables.reach, ValueKind.PEOPLE)),
             ),
         )
+        if tables.at_most:
+            log.add(
+                "report.claim.integers_order",
+                tables.check_order,
+                lambda: _count("report.finding.rules", len(tables.at_most)),
+            )
         log.add("report.claim.integers_rounded", tables.check_rounded, lambda: Message("report.finding.rounded"))
         if tables.simulations:
             log.add(
@@ -580,17 +591,19 @@ def _verify_microdata(tables: IntegerTables, path: Path) -> Verification:
     return log.done()
 
 
-def _verify_combined(verification: Verification, folders: Sequence[Path], folder: Path) -> Verification:
-    """Return the claims of further releases, and of the combination of all."""
+def _with_others(verification: Verification, others: Sequence[Path]) -> Verification:
+    """Return the claims so far, and those of further releases."""
     checks = list(verification.checks)
-    for other in folders[1:]:
+    for other in others:
         # the claims of each further release name it, since several releases make the same claims
         checks += (replace(c, claim=_claim_of(other, c.claim)) for c in _verify_release(other, None).checks)
-    # a combination of a release that fails proves nothing, so its claims are not tried
-    if not all(c.holds for c in checks):
-        return Verification(tuple(checks))
+    return Verification(tuple(checks))
+
+
+def _verify_combined(verification: Verification, folders: Sequence[Path], folder: Path) -> Verification:
+    """Return the claims so far, and those of the combination of all releases."""
     log, combinations = _Checklist(), list[Combination]()
-    log.checks.extend(checks)
+    log.checks.extend(verification.checks)
     if log.add(
         "report.claim.combination",
         lambda: combinations.append(read_combination([Release.read(x) for x in folders], folder)),

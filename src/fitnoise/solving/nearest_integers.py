@@ -57,6 +57,7 @@ class SharedSums:
     in_all_tables: The sums from the numbers of all tables that have them, (rows, N).
     which: The sum that each of these rows is, (rows,).
     zero_rows: Rows that are 0 on the numbers of one table, (rows, N).
+    nonnegative: Rows that are at least 0 on these sums, (rows, C).
     """
 
     in_one_table: sp.csr_array
@@ -64,6 +65,7 @@ class SharedSums:
     in_all_tables: sp.csr_array
     which: Indices
     zero_rows: sp.csr_array
+    nonnegative: sp.csr_array
 
 
 @final
@@ -163,7 +165,8 @@ def _common(sums: SumConstraints) -> SharedSums | None:
 
 def _coarse(values: Floats, common: SharedSums) -> tuple[Floats, SumLimits]:
     """Return the common sums, and the rows that they keep."""
-    return np.maximum(common.in_one_table @ values, 0.0), [(common.nested, 0.0, 0.0)]
+    constraints: SumLimits = [(common.nested, 0.0, 0.0), (common.nonnegative, 0.0, np.inf)]
+    return np.maximum(common.in_one_table @ values, 0.0), constraints
 
 
 def _fine(common: SharedSums, coarse: Integers, constraints: SumLimits) -> SumLimits:

@@ -43,7 +43,9 @@ MEAN_DESCRIPTION = "Estimated mean of {name}: a sum by a count, both noisy, and 
 
 def package(source: Tabled, names: list[str], bands: Bands | None, licence: str | None) -> Iterator[tuple[str, str]]:
     """Yield the files of a data package with their names; the descriptor of the others comes last."""
-    publication, english, resources = releases(source)[0].plan.publication, translator("en"), []
+    publications = [r.plan.publication for r in releases(source)]
+    publication, english, resources = publications[0], translator("en"), []
+    units = "; ".join(dict.fromkeys(p.unit.describe() for p in publications))
     for name in names:
         csv_path, frame, laid = f"tables/{slug(name)}.csv", source[name], layout(source, name, bands=bands)
         if bands is not None and not laid.biased:
@@ -76,9 +78,9 @@ def package(source: Tabled, names: list[str], bands: Bands | None, licence: str 
         "profile": "tabular-data-package",
         "name": re.sub(r"[^a-z0-9._-]+", "-", slug(publication.title or "release").lower()) or "release",
         "title": publication.title,
-        "description": f"Statistics with differential privacy; protected: {publication.unit.describe()}.",
+        "description": f"Statistics with differential privacy; protected: {units}.",
         **({} if licence is None else {"licenses": [{"name": licence}]}),
-        "sources": [{"title": publication.source.name}],
+        "sources": [{"title": name} for name in dict.fromkeys(p.source.name for p in publications)],
         **_privacy(source),
         "resources": resources,
     }

@@ -55,7 +55,8 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
             row += 1
             numbers = book.add_format({"num_format": "#,##0" + "." * (table.decimals > 0) + "0" * table.decimals})
             _sheet(book.add_worksheet(name), table, looks | {"number": numbers}, language, source, bands)
-        unit = map(language.write, unit_and_bound(releases(source)[0].plan.publication.unit))
+        units = dict.fromkeys(text for r in releases(source) for text in unit_and_bound(r.plan.publication.unit))
+        unit = map(language.write, units)
         front.write_string(row + 1, 0, language.translate("page.subject.release"), looks["soft"])
         charged = " + ".join(f"{r.plan.rho:.7g}" for r in releases(source))
         front.write_string(row + 2, 0, f"ρ = {charged}, {readable('; '.join(unit))}", looks["soft"])

@@ -287,7 +287,7 @@ def hashes(source: Tabled, digits: int = 64) -> str:
 
 def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands | None) -> Iterator[str]:
     """Yield the notes below a table: the records that it counts, its origin, the meaning of its signs."""
-    plan = releases(tabled)[0].plan
+    plan = table.release.plan
     # The counted records come first: without them no number of the table has a meaning.
     yield " ".join(_universe(publication_of(tabled, table.name).workload, table.name, plan, language))
     plans = ", ".join(r.plan.hash[:12] for r in releases(tabled))
@@ -304,6 +304,7 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
         sentences = [language.translate("page.given.rule", values=text) for text in rules_text]
         sentences += [language.translate("page.given.zero")]
         yield " ".join([*sentences, *(language.write(m) for m in table.assumptions)])
+    yield from map(language.write, table.remarks)
     if bands is not None and table.bands is not None:
         care, wide = (language.kind(ValueKind.LEVEL, x) for x in (bands.reliable, bands.care))
         yield language.translate("page.bands.signed" if table.signed else "page.bands.unsigned", care=care, wide=wide)

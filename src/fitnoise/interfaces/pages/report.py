@@ -153,6 +153,7 @@ def content(
             **common_input(),
             "title": title(what) or page_language.translate("page.label.untitled"),
             "whole": isinstance(what, IntegerTables),
+            "remarks": what.all_remarks(),
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
             "tables": views_of_tables,
             "count": len(what),

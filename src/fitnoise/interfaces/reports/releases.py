@@ -240,8 +240,9 @@ def integers_report(result: IntegerTables, directory: Path) -> Report:
     numbers = sum(len(result.nearest(name).ravel()) for name in result)
     values = (
         Value("directory", str(directory)),
-        Value("plan", result.release.plan.hash),
+        Value("releases", [r.plan.hash for r in result.releases]),
         Value("tables", list(result)),
+        Value("at_most", result.at_most),
         Value("count", len(result), ValueKind.COUNT, spoken=True),
         Value("numbers", numbers, ValueKind.COUNT),
         Value("residual", result.residual, ValueKind.GAP),
@@ -254,7 +255,7 @@ def integers_report(result: IntegerTables, directory: Path) -> Report:
         "report.integers.proof",
         "report.integers.simulated" if result.simulations else "report.integers.biased",
     ]
-    messages = tuple(Message(text, values) for text in texts)
+    messages = (*(Message(text, values) for text in texts), *result.all_remarks())
     return Report(
         result.release.plan.publication.title, (Section(Message("report.section.integers"), messages, values),)
     )
