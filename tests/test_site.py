@@ -40,7 +40,12 @@ EXPECTED = {
         "code": "release.attributes-not-crossed",
     },
     "howto/make_microdata": {"same": True, "warns": True, "close": True},
-    "howto/publish_integer_tables": {"nothing_below_0": True, "same": True, "is_verified": True},
+    "howto/publish_integer_tables": {
+        "nothing_below_0": True,
+        "same": True,
+        "is_verified": True,
+        "is_possible": True,
+    },
     "howto/combine_releases": {
         "narrower": True,
         "code": "release.different-records",
