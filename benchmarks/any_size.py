@@ -105,7 +105,7 @@ def stages(attributes, order, rows):
     source = fn.DataSource(max_records=10**9)
     plan = fn.plan(fn.Workload(domain, parts), source=source)
     planned_at = time.perf_counter()
-    counter = open_counter(people, domain, source)
+    counter = open_counter(people, domain.axes, source)
     counter.count = timed("count", counter.count)
     noise.discrete_gaussians = timed("noise", noise.discrete_gaussians)
     with fn.Ledger(":memory:") as ledger:

@@ -43,7 +43,7 @@ def ours(path, attributes, cells, margins):
 
     domain = fn.Domain({f"q{i}": fn.Ordered(0, cells - 1) for i in range(attributes)})
     before, start = peak_memory(), time.perf_counter()
-    counts = DuckCounter.from_path(path, domain, DataSource(), memory_limit=MEMORY).count(margins)
+    counts = DuckCounter.from_path(path, domain.axes, DataSource(), memory_limit=MEMORY).count(margins)
     return time.perf_counter() - start, before, sum(int(table.sum()) for table in counts.values())
 
 

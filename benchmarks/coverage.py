@@ -355,7 +355,7 @@ def main(arguments):
     if "counts" in arguments.of:
         tables = [fn.table("area", "kind", margin=15), fn.table("group", cumulative="age", margin=30)]
         data = people(1), people(2)
-        counters = [HistogramCounter(x, DOMAIN) for x in data]
+        counters = [HistogramCounter(x, DOMAIN.axes) for x in data]
         kinds = arguments.privacy or ("zcdp", "pure")
         plans = {kind: fn.plan(fn.Workload(DOMAIN, tables), privacy=kind) for kind in kinds}
         for kind, plan in plans.items():
@@ -403,7 +403,7 @@ def main(arguments):
             fn.table("group", sum=["hours", "pay"], margin=15 * HOURS.high * PAY.high),
         ]
         data = amount_records(1), amount_records(2)
-        counters = [open_counter(x, AMOUNTS, fn.DataSource(), None) for x in data]
+        counters = [open_counter(x, AMOUNTS.axes, fn.DataSource(), None) for x in data]
         for kind in arguments.privacy or ("zcdp", "pure"):
             plans = [fn.plan(fn.Workload(AMOUNTS, tables), privacy=kind)] * 2
             numbers_and_truths = numbers_of_amounts, truths_of_amounts

@@ -222,7 +222,7 @@ def ours(data, records, by_id, table="people"):
     expected, bound = (records - records // 10, RecordBound("person", MAX_RECORDS)) if by_id else (records, None)
 
     def run():
-        counts = open_counter(data, DOMAIN, DataSource(table=table, outside_domain="drop"), bound).count(TABLES)
+        counts = open_counter(data, DOMAIN.axes, DataSource(table=table, outside_domain="drop"), bound).count(TABLES)
         if {int(counted.sum()) for counted in counts.values()} != {expected}:
             raise SystemExit("not all records were counted")
 

@@ -76,7 +76,7 @@ def count(size, folder):
         db.execute(f"COPY (SELECT {columns} FROM range({size}) AS t(i)) TO '{path}'")  # noqa: S608 - constant SQL
     domain = fn.Domain({f"q{j}": fn.Ordered(0, 9) for j in range(10)})
     tables = [(f"q{j}", f"q{j + 1}") for j in range(5)]
-    return lambda: open_counter(path, domain, DataSource()).count(tables)
+    return lambda: open_counter(path, domain.axes, DataSource()).count(tables)
 
 
 def plan(size, _):

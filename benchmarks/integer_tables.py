@@ -35,7 +35,7 @@ parser.add_argument("--releases", type=int, default=100)
 def real_release(plan, counts):
     """Return a release with noise of the sampler of real releases, charged to a ledger in memory."""
     with fn.Ledger(":memory:") as ledger:
-        measurement = measure(plan.order, HistogramCounter(counts, plan.publication.workload.domain), ledger)
+        measurement = measure(plan.order, HistogramCounter(counts, plan.publication.workload.domain.axes), ledger)
     return Release(plan, [x for part in measurement.answers for x in part])
 
 

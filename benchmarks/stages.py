@@ -153,7 +153,7 @@ def count(folder: Path) -> Iterator[tuple[str, Way, Way]]:
         margins = pairs[:: len(pairs) // many][:many]
         yield (
             f"{rows:,} records of Parquet, {many} tables",
-            lambda m=margins: open_counter(path, domain, DataSource()).count(m),
+            lambda m=margins: open_counter(path, domain.axes, DataSource()).count(m),
             lambda m=margins: grouped(m),
         )
 

@@ -29,7 +29,7 @@ settings.register_profile(  # how long an example takes, or is drawn, says how b
 settings.load_profile("fitnoise")
 
 KERNEL = {
-    "test_accounting", "test_amounts", "test_arguments", "test_arrays", "test_by_class",
+    "test_accounting", "test_amounts", "test_arrays", "test_axes", "test_by_class",
     "test_checks", "test_claims", "test_clusters", "test_codings", "test_composition",
     "test_conditions", "test_counting", "test_counting_margins", "test_counting_tables",
     "test_databases", "test_dates",
@@ -41,7 +41,7 @@ KERNEL = {
     "test_margins", "test_measure", "test_merge",
     "test_noise", "test_order", "test_parts",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
-    "test_products", "test_promises", "test_ranks", "test_sealed", "test_selections", "test_sets",
+    "test_products", "test_promises", "test_ranks", "test_sealed", "test_sets",
     "test_shares",
     "test_stores", "test_strategy", "test_tally", "test_trees", "test_units", "test_witness",
 }  # fmt: skip

@@ -100,8 +100,13 @@ def answer(domain, query, make):
     """A question by adjacency, answered by what is made for its graph and its ε."""
 
     def build(adjacency):
-        return AnswerDesign(query, domain, make(query.graph(domain, adjacency), query.record_epsilon(adjacency)))
+        return AnswerDesign(
+            query.in_domain(domain),
+            domain.axes,
+            make(query.graph(domain, adjacency), query.terms.record_epsilon(adjacency)),
+        )
 
+    build.stated = domain, query
     return build
 
 
@@ -110,21 +115,27 @@ def ranked(domain, query):
 
     def build(adjacency):
         return AnswerDesign(
-            query,
-            domain,
-            by_ranks(query.graph(domain, adjacency), query.record_epsilon(adjacency), query.ranks(adjacency)),
+            query.in_domain(domain),
+            domain.axes,
+            by_ranks(
+                query.graph(domain, adjacency), query.terms.record_epsilon(adjacency), query.terms.ranks(adjacency)
+            ),
         )
 
+    build.stated = domain, query
     return build
 
 
 def domain_of(design):
-    """Return the domain of a question, or for tables one with their attributes in reverse order and one more.
+    """Return the axes of a question, or for tables those with their attributes in reverse order and one more.
 
     An amount has a value for every step, and one for each cell without a knot.
     """
-    if isinstance(design, AnswerDesign):
-        return design.domain
+    return design.domain if isinstance(design, AnswerDesign) else attributes_of(design).axes
+
+
+def attributes_of(design):
+    """Return the domain of attributes whose axes `domain_of` returns for tables."""
     return _shown_domain((*design.structure.exchangeable, *design.structure.structured), design.structure.steps)
 
 

@@ -60,18 +60,19 @@ from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
 from fitnoise.kernel.designs.margins import PureStrategy
 from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.products import ProductStrategy
-from fitnoise.kernel.designs.questions import Aim, QuestionKind
+from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.designs.trees import TreeStrategy
-from fitnoise.kernel.domain import Attribute
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.selections import Form, Selection
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.examples import examples
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.curves import LossSummary
+from fitnoise.request.finite_queries import Aim
 from fitnoise.request.publication import Variant
+from fitnoise.request.selections import Form, Selection
 from fitnoise.request.targets import ByTableSize
 
 FOLDER = Path(__file__).parent / "data" / "frozen"

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 import pyreadstat
 
 import fitnoise as fn
-from fitnoise.kernel.domain import Attribute
 from fitnoise.planning.examples import held
+from fitnoise.request.attributes import Attribute
 
 UGLY = "select * from \"people\"; drop table 'people' -- ü, ;|"
 QUOTED = "ü'\";--\n,|"

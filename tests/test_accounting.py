@@ -17,7 +17,7 @@ import fitnoise as fn
 from designs import cells_over, of_margins
 from fitnoise.kernel import privacy
 from fitnoise.kernel.designs import margins
-from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
+from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.ledger import ChargeGroup, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account, Adjacency
@@ -25,6 +25,7 @@ from fitnoise.planning import accounting
 from fitnoise.planning.accounting import Curve, ReleasedCharge, curve
 from fitnoise.request import curves
 from fitnoise.request.curves import epsilon_at
+from fitnoise.request.finite_queries import FiniteQuery
 from laws.plans import planned_quickly
 from refused import refused
 

@@ -36,7 +36,6 @@ from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.margins import MAX_NOISE_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.products import Factor, ProductStrategy
-from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.order import ENOUGH, Order
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, OutsideDomain, Pattern, PrivacyUnit
 from fitnoise.messages import Message, english, rule_messages, translator
@@ -44,6 +43,7 @@ from fitnoise.planning.accounting import Curve, ReleasedCharge
 from fitnoise.reading import expressions
 from fitnoise.reading.combining import check_tables
 from fitnoise.reading.layouts import layout
+from fitnoise.request.attributes import attribute_document
 from fitnoise.request.documents import Spec
 from fitnoise.request.to_document import table_document
 from fitnoise.request.views import EACH, NonMissing
@@ -204,7 +204,7 @@ def test_every_source_sums_up_amounts_as_declared(source, amount, tmp_path, one_
     values = {"x": held, "beside": [others[i % len(others)] for i in range(len(held))]}
     records = Records(domain, values, {"x": "double", "beside": "int16"})
     counter = open_counter(
-        source.make(records, tmp_path), domain, DataSource(table=source.table, outside_domain=OutsideDomain.DROP)
+        source.make(records, tmp_path), domain.axes, DataSource(table=source.table, outside_domain=OutsideDomain.DROP)
     )
     check_moments(counter, domain, values)
 
@@ -237,7 +237,7 @@ TWO = fn.Domain(
 
 def test_products_of_amounts_are_counted_and_add_up_to_the_records(one_engine):
     values = {a: FRAME[a].where(FRAME[a].notna(), None).tolist() for a in TWO}
-    counter = open_counter(FRAME, TWO, DataSource())
+    counter = open_counter(FRAME, TWO.axes, DataSource())
     check_moments(counter, TWO, values)
     table = counter.count([("x", "y")])["x", "y"]
     assert table.sum() == len(FRAME)
@@ -255,7 +255,7 @@ def test_the_first_records_of_a_person_are_the_same_wherever_amounts_are_summed(
     with contextlib.closing(sqlite3.connect(path)) as db:
         frame.to_sql("people", db, index=False)
     tallies = [
-        open_counter(x, TWO, DataSource(table="people"), unit.bound).count([("sex", "x")]) for x in (frame, path)
+        open_counter(x, TWO.axes, DataSource(table="people"), unit.bound).count([("sex", "x")]) for x in (frame, path)
     ]
     assert np.array_equal(*(x["sex", "x"] for x in tallies))
     assert tallies[0]["sex", "x"].sum() == 6
@@ -312,7 +312,7 @@ def test_an_engine_is_tried_on_amounts_before_it_sums_them(monkeypatch):
 
 def test_arrays_of_counts_reveal_no_amounts():
     with refused("data.counts-without-amounts") as caught:
-        open_counter(np.ones((2, 4), dtype=int), DOMAIN, DataSource())
+        open_counter(np.ones((2, 4), dtype=int), DOMAIN.axes, DataSource())
     leaks_nothing(caught.value)
 
 
@@ -424,7 +424,7 @@ def test_records_of_one_unit_in_different_places_cost_max_at_knots(steps, rng):
     """Once per value of another attribute: each record has an amount of its own."""
     design, domain = random_design(rng, (steps,), sizes=(3, 2))
     knots = {*np.cumsum((0, *domain["p0"].steps)).tolist()}
-    adjacency = domain.adjacency(DataSource(), PrivacyUnit("person", 2, once_per=("a0",)))
+    adjacency = domain.axes.adjacency(DataSource(), PrivacyUnit("person", 2, once_per=("a0",)))
     price = max(unit_profile(design, adjacency))
     assert price < 4 * max(design.profile())
     steps = range(5)
@@ -667,7 +667,9 @@ def test_both_ends_of_a_range_are_stated_as_one_number_that_moves():
 
 def test_questions_with_finitely_many_answers_are_of_other_attributes():
     for where, good in (({"sex": ["f"]}, True), ({"pay": ["none"]}, False)):
-        answer = AnswerDesign(fn.FiniteQuery.count("q", people=3, epsilon=1, where=where), DOMAIN, None)
+        answer = AnswerDesign(
+            fn.FiniteQuery.count("q", people=3, epsilon=1, where=where).in_domain(DOMAIN), DOMAIN.axes, None
+        )
         with contextlib.nullcontext() if good else refused("plan.question-about-amount"):
             answer.check(DOMAIN.sizes, DOMAIN.steps)
     with refused("plan.made-for-another-domain"):
@@ -675,7 +677,7 @@ def test_questions_with_finitely_many_answers_are_of_other_attributes():
 
 
 def order(design, domain, **options):
-    return Order(domain, DataSource(), PrivacyUnit(), (design,), "0" * 64, "fit-for-use", **options)
+    return Order(domain.axes, DataSource(), PrivacyUnit(), (design,), "0" * 64, "fit-for-use", **options)
 
 
 def test_patterns_in_amounts_have_no_price(rng):
@@ -737,7 +739,7 @@ def test_sums_of_products_of_amounts_are_refused_while_planning_unless_few_recor
     few = (2**62 - 1) // 2**40
     with refused("plan.too-many-records-for-amounts"):
         order(design, domain)
-    bounded = Order(domain, DataSource(max_records=few), PrivacyUnit(), (design,), "0" * 64, "fit-for-use")
+    bounded = Order(domain.axes, DataSource(max_records=few), PrivacyUnit(), (design,), "0" * 64, "fit-for-use")
     assert bounded.max_records() == few
     with refused("plan.too-many-records-for-amounts"):
         replace(bounded, source=DataSource(max_records=few + 1))

@@ -66,11 +66,10 @@ DISTINCTIONS = re.compile(
 )
 
 CLASS_QUESTIONS = {
-    ("Attribute", "kernel"): 3,
     ("Attribute", "mechanisms"): 1,
     ("Attribute", "planning"): 1,
     ("Attribute", "reading"): 4,
-    ("Attribute", "request"): 4,
+    ("Attribute", "request"): 5,
     ("Coding", "planning"): 9,
     ("Counter", "engines"): 1,
     ("DerivedTables", "interfaces"): 6,

@@ -16,8 +16,8 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import FitnoiseError, ReleaseError, SpecError
-from fitnoise.kernel.arguments import checked, matches_hint, refuse_unless_fields_fit
 from fitnoise.kernel.checks import describe_value
+from fitnoise.request.arguments import checked, matches_hint, refuse_unless_fields_fit
 from refused import refused
 
 if TYPE_CHECKING:

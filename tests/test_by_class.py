@@ -22,7 +22,6 @@ from fitnoise.engines import engine_check, open_counter, statements
 from fitnoise.engines.dialects import Dialect
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
-from fitnoise.kernel.by_value import ByValue
 from fitnoise.kernel.codings import (
     MAX_RANGES,
     MAX_STEPS_FROM_ZERO,
@@ -32,12 +31,14 @@ from fitnoise.kernel.codings import (
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.designs._base import CellStructure
-from fitnoise.kernel.domain import attribute_document
-from fitnoise.kernel.order import Order, axis_key
+from fitnoise.kernel.domain import axis_key
+from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import NO_PATTERN, DataSource, OutsideDomain, PrivacyUnit, RecordBound
 from fitnoise.messages import english, rule_messages
 from fitnoise.planning.examples import examples
 from fitnoise.reading.registry import registry_record
+from fitnoise.request.attributes import attribute_document
+from fitnoise.request.by_value import ByValue
 from laws.counting import leaks_nothing
 from laws.releases import released
 from records import Records
@@ -234,7 +235,7 @@ def test_every_source_reads_amounts_in_the_range_of_their_class(source, tmp_path
     values = people()
     records = Records(DOMAIN, values, {"sales": "double", "size": "string", "sex": "string"})
     where = DataSource(table=counter.table, outside_domain=DROP)
-    check(open_counter(counter.make(records, tmp_path), DOMAIN, where), DOMAIN, values)
+    check(open_counter(counter.make(records, tmp_path), DOMAIN.axes, where), DOMAIN, values)
 
 
 CLASSES = {
@@ -279,7 +280,7 @@ def test_classes_of_every_kind(name, source, tmp_path, one_engine):
     elif source == "sqlite":
         with contextlib.closing(sqlite3.connect(path)) as db:
             frame.to_sql("people", db, index=False, dtype={"size": "BOOLEAN"} if name == "truth" else None)
-    counter = open_counter(path, domain, DataSource(table="people", outside_domain=DROP))
+    counter = open_counter(path, domain.axes, DataSource(table="people", outside_domain=DROP))
     counter.check(["sales"])
     check(counter, domain, values)
 
@@ -294,14 +295,14 @@ def test_classes_that_are_looked_up_here_are_looked_at_there_where_ranges_differ
     class_highs = [*highs[:1], *[highs[1]] * (size.size - 2), highs[2]]
     domain = fn.Domain(size=size, sales=fn.Amount(0, fn.ByAttribute("size", class_highs)))
     values = {"size": [1, 2, codes[-1], -9, 99], "sales": [1.0, 2.0, 20.0, 1.0, 1.0]}
-    counter = open_counter(pd.DataFrame(values), domain, DataSource(outside_domain=DROP))
+    counter = open_counter(pd.DataFrame(values), domain.axes, DataSource(outside_domain=DROP))
     check(counter, domain, values)
 
 
 def test_classes_are_read_where_no_table_shows_them(one_engine):
     """Detects amounts whose class is read only if its margin is requested."""
     values = people(("small", "large"))
-    counter = open_counter(pd.DataFrame(values), DOMAIN, DataSource(outside_domain=DROP))
+    counter = open_counter(pd.DataFrame(values), DOMAIN.axes, DataSource(outside_domain=DROP))
     counts = counter.count([("sales",)])["sales",]
     assert np.array_equal(counts, moments(DOMAIN, inside_cells(DOMAIN, values), ("sales",)))
 
@@ -310,11 +311,11 @@ def test_a_class_outside_the_domain_is_reported_and_the_amount_is_not(one_engine
     domain = fn.Domain(sales=fn.Amount(0, fn.ByAttribute("size", [2, 20])), size=fn.Categorical(["s", "m"]))
     frame = pd.DataFrame({"sales": [1.0, 5.0, 7.0], "size": ["s", "Xk7secret", "m"]})
     with refused("data.records-outside-domain") as caught:
-        open_counter(frame, domain, DataSource()).count([("sales",)])
+        open_counter(frame, domain.axes, DataSource()).count([("sales",)])
     assert "'sales'" not in str(caught.value)
     leaks_nothing(caught.value)
     with refused("data.column-missing"):
-        open_counter(frame[["sales"]], domain, DataSource()).check(["sales"])
+        open_counter(frame[["sales"]], domain.axes, DataSource()).check(["sales"])
 
 
 @pytest.mark.parametrize("max_records", [1, 3])
@@ -339,7 +340,7 @@ def test_records_of_a_person_are_chosen_and_added_up_in_steps_of_their_class(
         frame.to_sql("people", db, index=False)
     counter = open_counter(
         frame if source == "frame" else path,
-        DOMAIN,
+        DOMAIN.axes,
         DataSource(table="people", outside_domain=DROP),
         RecordBound("who", max_records, NO_PATTERN, merge),
     )
@@ -417,7 +418,7 @@ def test_statements_read_classes_off_dates_of_records_that_meet_conditions(sets,
         counted, _ = statements.count(in_duckdb(), d, prepared, rest, margins, ProgressFilter(None), drop=True)
         for m in margins:
             assert np.array_equal(counted[m], moments(domain, inside, m))
-    counts = open_counter(pd.DataFrame(values), domain, source).count(margins)
+    counts = open_counter(pd.DataFrame(values), domain.axes, source).count(margins)
     for m in margins:
         assert np.array_equal(counts[m], moments(domain, matching, m))
 
@@ -496,7 +497,7 @@ def test_records_at_different_ends_by_the_classes_of_two_releases_pay_for_both()
         domain = fn.Domain(sales=fn.Amount(0, fn.ByAttribute("size", [2, 20])), size=sizes)
         cells = CellStructure((), (("sales", 2), ("size", 2)), (("sales", (2,)),))
         strategy = of_sectors(cells, ([np.repeat(row, 2).tolist()], {(): ([[1]], 1)}))
-        return Order(domain, DataSource(), PrivacyUnit(), (strategy,), "0" * 64, "gaussian")
+        return Order(domain.axes, DataSource(), PrivacyUnit(), (strategy,), "0" * 64, "gaussian")
 
     one = order(fn.Categorical(["s", "l"]), [0, 2])
     for sizes in (

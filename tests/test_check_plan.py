@@ -15,7 +15,7 @@ import pytest
 import fitnoise as fn
 import fitnoise_check
 import zoo
-from designs import cells_over, domain_of, of_products
+from designs import attributes_of, cells_over, of_products
 from fitnoise.errors import FitnoiseError
 from fitnoise.kernel.designs import clusters, products
 from fitnoise.kernel.designs.answers import AnswerDesign
@@ -359,7 +359,7 @@ ADJACENCIES = {
 @pytest.mark.parametrize("name", [*zoo.TABLES, *zoo.PRODUCTS])
 def test_designs_cost_what_the_kernel_says(name):
     design = (zoo.TABLES | zoo.PRODUCTS)[name]
-    domain = domain_of(design)
+    domain = attributes_of(design)
     strategy, axes = json.loads(json.dumps(WRITE[type(design)](design))), [a for a, _ in design.structure.structured]
     tables = [fn.table(*(a for a in domain if a != "unused"), margin=3)]
     checked = 0
@@ -471,7 +471,8 @@ def test_answers_are_private_and_no_more_so_than_they_are(name, kind):
     except FitnoiseError:  # its family has none for neighbours of this kind
         return
     assert isinstance(design, AnswerDesign)
-    publication = fn.Publication(fn.Workload(design.domain, []), adjacency.unit, questions=(design.query,))
+    domain, query = ANSWERS[name].stated
+    publication = fn.Publication(fn.Workload(domain, []), adjacency.unit, questions=(query,))
     spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
     size = check_cells.cells_of(spec["domain"])
     unit, question = checker.Unit(spec, size), spec["questions"][0]

@@ -175,7 +175,7 @@ def test_every_source_counts_the_records_that_meet_a_condition(source, cases, tm
     margins = [("trap",), *MARGINS]
     cells = {a: np.array([domain[a].coding.cell_of(v) for v in records.values[a]], dtype=int)[matching] for a in domain}
     data = source_case.make(records, tmp_path)
-    dropping = open_counter(data, domain, DataSource(table=source_case.table, outside_domain=DROP, where=where))
+    dropping = open_counter(data, domain.axes, DataSource(table=source_case.table, outside_domain=DROP, where=where))
     dropping.check(["x"])
     assert dropping.drops
     assert dropping.where == conditions(where)
@@ -183,7 +183,7 @@ def test_every_source_counts_the_records_that_meet_a_condition(source, cases, tm
     out = {a: c < 0 for a, c in cells.items()}
     by_attribute = {a: int(x.sum()) for a, x in out.items() if x.any()}
     assert dropping.dropped == Dropped(int(matching.sum()), int(np.any([*out.values()], axis=0).sum()), by_attribute)
-    telling = open_counter(data, domain, DataSource(table=source_case.table, outside_domain=REFUSE, where=where))
+    telling = open_counter(data, domain.axes, DataSource(table=source_case.table, outside_domain=REFUSE, where=where))
     assert telling.drops
     with refused("data.records-outside-domain") as caught:
         telling.count(margins)
@@ -193,7 +193,7 @@ def test_every_source_counts_the_records_that_meet_a_condition(source, cases, tm
     if len(cases) > 1:  # each alone decides, too, without requests for the others
         one = list(where)[len(where) // 2]
         single = open_counter(
-            data, domain, DataSource(table=source_case.table, outside_domain=DROP, where={one: where[one]})
+            data, domain.axes, DataSource(table=source_case.table, outside_domain=DROP, where={one: where[one]})
         )
         (condition,) = single.where
         matches = [condition.coding.cell(v) is not None for v in records.columns[one]]
@@ -212,7 +212,7 @@ def test_all_conditions_are_met_by_one_record(source, tmp_path, untried):
         [c in codes and x > 0 and y == "v" for c, x, y in zip(*records.values.values(), strict=True)], dtype=bool
     )
     source = DataSource(table=source_case.table, outside_domain=DROP, where=where)
-    got = open_counter(source_case.make(records, tmp_path), DOMAIN, source).count(MARGINS)
+    got = open_counter(source_case.make(records, tmp_path), DOMAIN.axes, source).count(MARGINS)
     cells = cells_of(records, matching)
     same_counts(got, counted(DOMAIN, {a: np.where(cells["x"] < 0, -1, c) for a, c in cells.items()}, MARGINS))
     assert 0 < got[()] < len(records)
@@ -224,7 +224,7 @@ def test_engines_are_tried_before_they_count_by_conditions(tmp_path):
         source_case = ENGINES[source]
         records = stored(NUMBERS, "double", source_case)
         where = DataSource(table=source_case.table, outside_domain=DROP, where={HOSTILE: {"at_least": 0.3}})
-        assert open_counter(source_case.make(records, tmp_path), DOMAIN, where).count([()])[()] > 0
+        assert open_counter(source_case.make(records, tmp_path), DOMAIN.axes, where).count([()])[()] > 0
     for flaw in ("coalesce(CAST({c} AS DOUBLE), 1)", "least(CAST({c} AS DOUBLE), 1.7976931348623157e308)"):
         with refused("data.engine-counts-differently"):
             refuse_unless_right(in_duckdb(), replace(DUCKDB, double=flaw), "the database", drop=True)
@@ -242,7 +242,7 @@ def test_folders_that_no_record_can_meet_are_not_opened(tmp_path):
         (tmp_path / f"year={year}").mkdir()
         frame = pd.DataFrame({"x": [0, 1, 2]})
         frame.to_parquet(tmp_path / f"year={year}" / "part.parquet")
-    counter = open_counter(tmp_path, DOMAIN_X, DataSource(where={"year": "2021"}))
+    counter = open_counter(tmp_path, DOMAIN_X.axes, DataSource(where={"year": "2021"}))
     assert counter.count([("x",)])["x",].tolist() == [1, 1, 1]
     broken = tmp_path / "year=2020" / "part.parquet"
     content = broken.read_bytes()
@@ -250,7 +250,7 @@ def test_folders_that_no_record_can_meet_are_not_opened(tmp_path):
     broken.write_bytes(content[:start] + bytes(20) + content[start + 20 :])
     assert counter.count([("x",)])["x",].tolist() == [1, 1, 1]
     with refused("data.records-not-counted"):
-        open_counter(tmp_path, DOMAIN_X, DataSource()).count([("x",)])
+        open_counter(tmp_path, DOMAIN_X.axes, DataSource()).count([("x",)])
 
 
 DOMAIN_X = fn.Domain(x=fn.Ordered(0, 2))
@@ -276,7 +276,7 @@ def visits(source, rows, folder, where, max_records=None):
     data = source_case.make(Records(domain, {a: list(c) for a, c in zip(domain, columns, strict=True)}, kinds), folder)
     data_source = DataSource(table=source_case.table, outside_domain=DROP, where=where)
     bound = None if max_records is None else RecordBound(PERSON, max_records)
-    return open_counter(data, DOMAIN, data_source, bound).count(MARGINS)
+    return open_counter(data, DOMAIN.axes, data_source, bound).count(MARGINS)
 
 
 WHERE = {"year": {"at_least": 2020}}
@@ -333,7 +333,7 @@ def test_columns_that_are_not_there_there_twice_or_of_another_type(source, tmp_p
     data = source_case.make(records, tmp_path)
 
     def opened(where, **options):
-        open_counter(data, DOMAIN, DataSource(table=source_case.table, where=where)).check(["x"], **options)
+        open_counter(data, DOMAIN.axes, DataSource(table=source_case.table, where=where)).check(["x"], **options)
 
     opened({HOSTILE.upper(): "a"})
     with refused("data.column-missing") as caught:
@@ -354,27 +354,27 @@ def test_columns_that_are_not_there_there_twice_or_of_another_type(source, tmp_p
 def test_a_column_that_is_there_twice():
     twice = pa.Table.from_arrays([pa.array(["p"]), pa.array(["p"]), pa.array([1])], ["c", "C", "x"])
     with refused("data.column-missing"):
-        open_counter(twice, DOMAIN_X, DataSource(where={"cC": "p"})).check(["x"])
-    open_counter(twice, DOMAIN_X, DataSource(where={"C": "p"})).check(["x"])
+        open_counter(twice, DOMAIN_X.axes, DataSource(where={"cC": "p"})).check(["x"])
+    open_counter(twice, DOMAIN_X.axes, DataSource(where={"C": "p"})).check(["x"])
     other = pa.Table.from_arrays([pa.array(["p"]), pa.array(["p"]), pa.array([1])], ["Ab", "aB", "x"])
     with refused("data.column-ambiguous"):
-        open_counter(other, DOMAIN_X, DataSource(where={"ab": "p"})).check(["x"])
+        open_counter(other, DOMAIN_X.axes, DataSource(where={"ab": "p"})).check(["x"])
 
 
 @pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
 def test_fixed_texts_end_in_no_blank(post):  # noqa: F811 - a fixture
     url = post("CREATE TABLE people (c CHAR(3), x INT)", "INSERT INTO people VALUES ('a', 1), ('b', 2)")
     source = DataSource(table="people", where={"c": "a"})
-    assert open_counter(url, DOMAIN_X, source).count([("x",)])["x",].tolist() == [0, 1, 0]
+    assert open_counter(url, DOMAIN_X.axes, source).count([("x",)])["x",].tolist() == [0, 1, 0]
     with refused("data.code-with-final-blank"):
-        open_counter(url, DOMAIN_X, replace(source, where={"c": "a "}))
+        open_counter(url, DOMAIN_X.axes, replace(source, where={"c": "a "}))
 
 
 def test_dates_and_nested_values_are_of_no_type_that_is_compared():
     for value in (datetime.date(2024, 1, 1), [1], b"a"):
         frame = pa.table({"c": [value], "x": [1]})
         with refused("data.condition-column-of-wrong-type"):
-            open_counter(frame, DOMAIN_X, DataSource(where={"c": "2024-01-01"})).check(["x"])
+            open_counter(frame, DOMAIN_X.axes, DataSource(where={"c": "2024-01-01"})).check(["x"])
 
 
 # --- statements, read by a person -----------------------------------------------------------------------------------
@@ -607,7 +607,7 @@ def test_errors_about_bad_specifications_name_the_place(condition, code):
 def test_records_come_and_go_and_are_charged_to_one_account():
     """Replacing a record may make it come or go; a filtered person has the same account as all others."""
     source = DataSource("register", where={"c": 1})
-    assert fn.Domain(x=fn.Ordered(0, 2)).leaves_out(source, None)
+    assert fn.Domain(x=fn.Ordered(0, 2)).axes.leaves_out(source, None)
     swap = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)
     workload = fn.Workload(DOMAIN_X, [fn.table("x", margin=5), fn.table(margin=3)])
     filtered = fn.plan(workload, unit=swap, source=source)
@@ -623,13 +623,13 @@ def test_data_that_are_filtered_otherwise_than_was_planned_are_refused(tmp_path)
     frame = pd.DataFrame({"x": [0, 1], "c": [1, 1]})
     with Ledger(tmp_path / "l.db") as ledger:
         for where in ({}, {"c": 2}, {"c": {"values": [1, 2]}}, {"d": 1}):
-            counter = open_counter(frame, DOMAIN_X, DataSource("s", where=where, outside_domain="drop"))
+            counter = open_counter(frame, DOMAIN_X.axes, DataSource("s", where=where, outside_domain="drop"))
             with refused("data.where-differs"):
                 measure(plan.order, counter, ledger)
         counts = np.array([3, 4, 5])
         with refused("data.where-differs"):
             fn.release(plan, counts, ledger=ledger)
-        assert HistogramCounter(counts, DOMAIN_X).where == ()
+        assert HistogramCounter(counts, DOMAIN_X.axes).where == ()
         assert ledger.entries() == []
         assert fn.release(plan, frame, ledger=ledger)["x"]["value"].abs().max() < 40
 

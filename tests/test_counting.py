@@ -128,7 +128,7 @@ def test_files_that_change_while_they_are_counted_are_refused(name, become, tmp_
     frame, path = pd.DataFrame({"x": [0, 1, 1]}), tmp_path / name
     write = partial(frame.to_csv, index=False) if name.endswith("csv") else frame.to_parquet
     write(path)
-    counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource("s"))
+    counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource("s"))
     assert counter.count([("x",)])["x",].tolist() == [1, 2]
     stat = path.stat()
 
@@ -171,7 +171,7 @@ def test_every_counter_counts_every_attribute_as_declared(counter, attributes, t
         if (rows := is_kept.tobytes()) not in data_by_rows:
             (folder := tmp_path / str(len(data_by_rows))).mkdir()
             data_by_rows[rows] = source.make(select_rows(records, is_kept), folder)
-        counter = open_counter(data_by_rows[rows], domain, DataSource(table=source.table, outside_domain=policy))
+        counter = open_counter(data_by_rows[rows], domain.axes, DataSource(table=source.table, outside_domain=policy))
         counter.check(margins[0])
         return counter
 
@@ -268,7 +268,7 @@ def test_every_value_has_a_cell_or_none(attribute, value):
 
 def test_a_histogram_is_read_once():
     counts = np.arange(3)
-    counter = open_counter(counts, fn.Domain(a=fn.Ordered(0, 2)), DataSource())
+    counter = open_counter(counts, fn.Domain(a=fn.Ordered(0, 2)).axes, DataSource())
     counts[:] = 7
     same_counts(counter.count([("a",)]), {("a",): np.arange(3)})
 
@@ -289,7 +289,7 @@ def test_a_histogram_is_read_once():
 )
 def test_what_is_no_histogram_is_refused(counts, code):
     with refused(code) as caught:
-        open_counter(counts, fn.Domain(a=fn.Ordered(0, 2)), DataSource())
+        open_counter(counts, fn.Domain(a=fn.Ordered(0, 2)).axes, DataSource())
     assert "Nothing was measured" in str(caught.value)
     assert "987" not in str(caught.value)
 
@@ -297,23 +297,23 @@ def test_what_is_no_histogram_is_refused(counts, code):
 def test_a_histogram_may_hold_almost_2_to_the_62_records():
     counts = np.array([2**61, 2**61 - 1, 0])
     domain = fn.Domain(a=fn.Ordered(0, 2))
-    assert open_counter(counts, domain, DataSource(max_records=2**62)).count([()])[()] == 2**62 - 1
-    assert HistogramCounter(counts, domain).count([()])[()] == 2**62 - 1
+    assert open_counter(counts, domain.axes, DataSource(max_records=2**62)).count([()])[()] == 2**62 - 1
+    assert HistogramCounter(counts, domain.axes).count([()])[()] == 2**62 - 1
 
 
 @pytest.mark.parametrize("max_records", [1, 5, 2**40])
 def test_an_array_of_more_records_than_are_declared_is_refused(max_records):
     """The public bound decides it alone, and the error does not contain the number of records."""
     domain, source = fn.Domain(a=fn.Ordered(0, 2)), DataSource(max_records=max_records)
-    assert open_counter(np.array([max_records - 1, 0, 1]), domain, source).count([()])[()] == max_records
+    assert open_counter(np.array([max_records - 1, 0, 1]), domain.axes, source).count([()])[()] == max_records
     with refused("data.counts-above-max-records") as caught:
-        open_counter(np.array([max_records - 1, 2, 5]), domain, source)
+        open_counter(np.array([max_records - 1, 2, 5]), domain.axes, source)
     assert f"{max_records + 6:,}" not in str(caught.value)
 
 
 def test_a_counter_is_its_own_counter():
-    counter = HistogramCounter(np.ones(2, dtype=int), fn.Domain(a=fn.Ordered(0, 1)))
-    assert open_counter(counter, DOMAIN, DataSource()) is counter
+    counter = HistogramCounter(np.ones(2, dtype=int), fn.Domain(a=fn.Ordered(0, 1)).axes)
+    assert open_counter(counter, DOMAIN.axes, DataSource()) is counter
 
 
 # --- what no zoo has -----------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def count_text(attribute, values, *, policy=REFUSE, header="x"):
     with tempfile.TemporaryDirectory() as folder:
         path = write_file(Path(folder) / "x.csv", "x,y\n" + "".join(f"{v},\n" for v in values))
         return (
-            DuckCounter.from_path(path, fn.Domain(x=attribute), DataSource(outside_domain=policy))
+            DuckCounter.from_path(path, fn.Domain(x=attribute).axes, DataSource(outside_domain=policy))
             .count([("x",)])[("x",)]
             .tolist()
         )
@@ -333,7 +333,7 @@ def count_text(attribute, values, *, policy=REFUSE, header="x"):
 def count_object(attribute, values, *, policy=REFUSE):
     frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
     return (
-        DuckCounter.from_frame(frame, fn.Domain(x=attribute), DataSource(outside_domain=policy))
+        DuckCounter.from_frame(frame, fn.Domain(x=attribute).axes, DataSource(outside_domain=policy))
         .count([("x",)])[("x",)]
         .tolist()
     )
@@ -352,7 +352,8 @@ def test_a_bin_starts_at_its_cut(numbers):
     assert count_object(attribute, values) == expected
     frame = pa.table({"x": values})
     assert (
-        DuckCounter.from_frame(frame, fn.Domain(x=attribute), DataSource()).count([("x",)])[("x",)].tolist() == expected
+        DuckCounter.from_frame(frame, fn.Domain(x=attribute).axes, DataSource()).count([("x",)])[("x",)].tolist()
+        == expected
     )
 
 
@@ -363,16 +364,16 @@ def test_a_column_may_serve_several_attributes():
         word=fn.Categorical(["0", "1", "2", "3"], column="x", if_missing="refuse", if_outside="refuse"),
     )
     for frame in (pa.table({"x": [0, 1, 3, 3]}), pd.DataFrame({"x": pd.Series([0, "1", "3", 3.0], dtype=object)})):
-        counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP))
+        counter = DuckCounter.from_frame(frame, domain.axes, DataSource(outside_domain=DROP))
         counts = counter.count([("rough", "sharp")])
         assert counts["rough", "sharp"].tolist() == [[1, 1, 0, 0], [0, 0, 0, 2]]
     with refused("data.records-outside-domain"):
-        DuckCounter.from_frame(frame, domain, DataSource()).count([("rough",), ("word",)])
+        DuckCounter.from_frame(frame, domain.axes, DataSource()).count([("rough",), ("word",)])
 
 
 def test_a_margin_requested_twice_is_counted_once():
     frame = pa.table({"a": [0, 1, 7]})
-    counter = DuckCounter.from_frame(frame, fn.Domain(a=fn.Ordered(0, 1)), DataSource())
+    counter = DuckCounter.from_frame(frame, fn.Domain(a=fn.Ordered(0, 1)).axes, DataSource())
     with refused("data.records-outside-domain"):
         counter.count([("a",), ("a",)])
 
@@ -381,7 +382,7 @@ def test_drop_leaves_a_record_out_of_every_table():
     """Records count by all attributes of the domain, so that one table more changes no other table's truth."""
     frame = pa.table({"a": [0, 1, None, 1], "b": [0, 7, 0, 1], "c": [0, 0, 0, 0]})
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1), c=fn.Ordered(0, 1))
-    counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP))
+    counter = DuckCounter.from_frame(frame, domain.axes, DataSource(outside_domain=DROP))
     same_counts(
         counter.count([("a",), ("b",), ()]),
         {("a",): [1, 1] @ np.eye(2, dtype=int), ("b",): np.array([1, 1]), (): np.array(2)},
@@ -389,7 +390,7 @@ def test_drop_leaves_a_record_out_of_every_table():
     same_counts(counter.count([("a",)]), {("a",): np.array([1, 1])})
     same_counts(counter.count([()]), {(): np.array(2)})
     for source in (frame, frame.to_pandas(), pl.from_arrow(frame)):
-        same_counts(DuckCounter.from_frame(source, domain, DataSource()).count([()]), {(): np.array(4)})
+        same_counts(DuckCounter.from_frame(source, domain.axes, DataSource()).count([()]), {(): np.array(4)})
     same_counts(counter.count([]), {})
     counter.check(["a", "b"])
     counter.check([])
@@ -401,7 +402,7 @@ def test_many_attributes_keep_their_margins_separate(n, rng):
     domain = fn.Domain({f"q{i}": fn.Ordered(0, 1) if i % 8 else fn.Categorical([0, 1]) for i in range(n)})
     pairs = [(f"q{i}", f"q{(i + j) % n}") for i in range(n) for j in (1, 21)]
     frame = pd.DataFrame(x, columns=list(domain))
-    counts = DuckCounter.from_frame(frame, domain, DataSource()).count([*pairs, *pairs, ("q0",), ()])
+    counts = DuckCounter.from_frame(frame, domain.axes, DataSource()).count([*pairs, *pairs, ("q0",), ()])
     assert counts[()] == 50
     assert counts["q0",].tolist() == [50 - x[:, 0].sum(), x[:, 0].sum()]
     for a, b in pairs:
@@ -431,7 +432,7 @@ def test_a_collation_of_the_data_does_not_count_a_record_twice(tmp_path):
         db.execute("CREATE TABLE people (x VARCHAR COLLATE NOCASE)")
         db.execute("INSERT INTO people VALUES ('a'), ('A'), ('a')")
     domain = fn.Domain(x=fn.Categorical(["A", "a"]))
-    counter = DuckCounter.from_path(path, domain, DataSource(table="people"))
+    counter = DuckCounter.from_path(path, domain.axes, DataSource(table="people"))
     assert counter.count([("x",)])[("x",)].tolist() == [1, 2]
 
 
@@ -440,7 +441,7 @@ def test_a_collation_of_the_data_does_not_count_a_record_twice(tmp_path):
 
 def one(frame, column, source=None):
     domain = fn.Domain(x=fn.Ordered(0, 9, column=column))
-    counter = open_counter(frame, domain, source or DataSource())
+    counter = open_counter(frame, domain.axes, source or DataSource())
     counter.check(["x"])
     counts = counter.count([("x",)])[("x",)]
     assert counts.sum() == 1
@@ -490,7 +491,7 @@ def test_columns_of_one_name_are_refused_only_where_they_are_needed(kind, tmp_pa
 def test_a_missing_column_is_named_with_those_there_are(kind, tmp_path):
     data = frame_or_file(kind, ["b", "a"], tmp_path)
     domain = fn.Domain(a=fn.Ordered(0, 9), age=fn.Ordered(0, 9, column="years"))
-    counter = open_counter(data, domain, DataSource())
+    counter = open_counter(data, domain.axes, DataSource())
     counter.check(["a"])
     with refused("data.column-missing"):
         counter.check(["a", "age"])
@@ -537,7 +538,7 @@ def test_any_header_of_a_csv_file_is_understood(names, end, quoting, mark):
         path = write_file(Path(folder) / "x.csv", ("\ufeff" if mark else "") + content)
         marked = set("".join(names)) & set(',;\t|"\n') if mark else set()  # engines may trip over a mark before quotes
         with contextlib.nullcontext() if not marked else contextlib.suppress(DataError):
-            counts = open_counter(path, domain, DataSource()).count([(a,) for a in domain])
+            counts = open_counter(path, domain.axes, DataSource()).count([(a,) for a in domain])
             assert [c.tolist() for c in counts.values()] == np.eye(10, dtype=int)[: len(names)].tolist()
 
 
@@ -545,7 +546,10 @@ def test_any_header_of_a_csv_file_is_understood(names, end, quoting, mark):
 @pytest.mark.parametrize("last", [True, False])
 def test_line_ends_of_csv(end, last, tmp_path):
     path = write_file(tmp_path / "x.csv", end.join(["x,y", "1,", "1,2"]) + (end if last else ""))
-    assert open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])[("x",)].tolist() == [0, 2]
+    assert open_counter(path, fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource()).count([("x",)])[("x",)].tolist() == [
+        0,
+        2,
+    ]
 
 
 def test_a_mark_before_a_quoted_header_loses_no_record(tmp_path):
@@ -563,7 +567,7 @@ def test_an_error_about_columns_tells_nothing_of_a_first_line_that_may_be_a_reco
     path = write_file(tmp_path / "x.csv", f"{','.join(header)}\nm,2,Jones\n")
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 3), other=fn.Ordered(0, 1))
     with refused("data.column-missing") as caught:
-        open_counter(path, domain, DataSource()).count([("sex", "age")])
+        open_counter(path, domain.axes, DataSource()).count([("sex", "age")])
     message = str(caught.value)
     assert not any(value in message for value in {"SECRET", "Smith", "Jones", "'1'", "'f'"} - {"sex", "age"})
     in_domain = [c for c in header if c in domain]
@@ -573,7 +577,7 @@ def test_an_error_about_columns_tells_nothing_of_a_first_line_that_may_be_a_reco
 def test_a_blank_line_is_a_missing_value_where_there_is_one_column(tmp_path):
     path = write_file(tmp_path / "x.csv", "x\n1\n\n1\n")
     with refused("data.records-outside-domain"):
-        open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
+        open_counter(path, fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource()).count([("x",)])
 
 
 ENUM = f"ENUM('{SECRET}')"
@@ -607,7 +611,7 @@ def test_a_column_of_the_wrong_type_is_refused_before_records_are_read(kind, tmp
         with duckdb.connect(tmp_path / "x.duckdb") as db:
             db.execute(data)
         data = tmp_path / "x.duckdb"
-    counter = open_counter(data, fn.Domain(x=attribute, y=fn.Ordered(0, 1)), DataSource(table="t"))
+    counter = open_counter(data, fn.Domain(x=attribute, y=fn.Ordered(0, 1)).axes, DataSource(table="t"))
     for act in (lambda: counter.check(["x"]), lambda: counter.count([("x",)])):
         with refused("data.column-of-wrong-type") as caught:
             act()
@@ -632,7 +636,7 @@ UNREAD = {
 def test_a_type_of_pandas_that_is_not_read_is_refused_by_name_with_the_conversion(kind, attribute):
     column, pattern = UNREAD[kind]
     counter = open_counter(
-        pd.DataFrame({"y": [0, 1], "x": column}), fn.Domain(x=attribute, y=fn.Ordered(0, 1)), DataSource()
+        pd.DataFrame({"y": [0, 1], "x": column}), fn.Domain(x=attribute, y=fn.Ordered(0, 1)).axes, DataSource()
     )
     for act in (lambda: counter.check(["x"]), lambda: counter.count([("y", "x")])):
         with refused("data.pandas-type-not-read") as caught:
@@ -645,7 +649,7 @@ def test_converted_columns_of_pandas_are_counted():
     frame = pd.DataFrame({"x": pd.Series(MONTHS).dt.to_timestamp(), "y": pd.arrays.SparseArray([0, 1])})
     frame["y"] = frame["y"].sparse.to_dense()
     counter = open_counter(
-        frame, fn.Domain(x=fn.Ordered(2023, 2024, date_part="year"), y=fn.Ordered(0, 1)), DataSource()
+        frame, fn.Domain(x=fn.Ordered(2023, 2024, date_part="year"), y=fn.Ordered(0, 1)).axes, DataSource()
     )
     assert counter.count([("x", "y")])["x", "y"].tolist() == [[0, 0], [1, 1]]
 
@@ -656,7 +660,7 @@ def test_enumerations_and_unique_ids_are_text(tmp_path):
             "CREATE TABLE t AS SELECT 'b'::ENUM('a', 'b') AS x, '5D2B1C1E-7B7D-4D1F-9B39-4A3A4A1C2D3E'::UUID AS y"
         )
     domain = fn.Domain(x=fn.Categorical(["a", "b"]), y=fn.Categorical(["5d2b1c1e-7b7d-4d1f-9b39-4a3a4a1c2d3e"]))
-    counter = open_counter(tmp_path / "x.ddb", domain, DataSource(table="T"))
+    counter = open_counter(tmp_path / "x.ddb", domain.axes, DataSource(table="T"))
     assert counter.count([("x", "y")])["x", "y"].tolist() == [[0], [1]]
 
 
@@ -666,7 +670,7 @@ def test_a_column_without_a_value_has_no_wrong_type():
         if engine_knows_nothing or sample.kind == "int64":
             domain = fn.Domain(x=sample.attribute)
             frame = pa.table({domain.column("x"): pa.nulls(3)})
-            counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP))
+            counter = DuckCounter.from_frame(frame, domain.axes, DataSource(outside_domain=DROP))
             assert counter.count([("x",)])[("x",)].sum() == (0 if sample.attribute.cell(None) is None else 3)
 
 
@@ -758,7 +762,7 @@ def test_what_cannot_be_read_is_refused_without_quoting_it(kind, tmp_path):
     data = content() if name is None else write_file(tmp_path / name, content)
     domain = fn.Domain(x=fn.Ordered(0, 9999))
     with pytest.raises(DataError) as caught:
-        open_counter(data, domain, DataSource(table="people", outside_domain=DROP)).count([("x",)])
+        open_counter(data, domain.axes, DataSource(table="people", outside_domain=DROP)).count([("x",)])
     leaks_nothing(caught.value)
 
 
@@ -775,7 +779,7 @@ def test_a_flipped_byte_of_a_parquet_file_is_an_error_or_harmless(compression, t
         content[index] ^= 1 << rng.integers(8)
         path = write_file(tmp_path / "y.parquet", bytes(content))
         try:
-            counts = open_counter(path, domain, DataSource(outside_domain=DROP)).count([("x",)])[("x",)]
+            counts = open_counter(path, domain.axes, DataSource(outside_domain=DROP)).count([("x",)])[("x",)]
         except DataError as error:
             leaks_nothing(error)
         else:
@@ -790,14 +794,14 @@ def test_a_flipped_bit_of_a_compressed_file_is_an_error(tmp_path, rng):
         content = bytearray(content_before)
         content[index] ^= 1 << rng.integers(8)
         with refused("data.data-file-not-read"):
-            open_counter(write_file(tmp_path / "x.csv.gz", bytes(content)), domain, DataSource())
+            open_counter(write_file(tmp_path / "x.csv.gz", bytes(content)), domain.axes, DataSource())
 
 
 @pytest.mark.usefixtures("real_engine")
 def test_the_line_of_a_broken_csv_is_reported(tmp_path):
     path = write_file(tmp_path / "x.csv", "x,y\n" + "1,2\n" * 20 + f"{SECRET}\n" + "1,2\n")
     with refused("data.data-file-not-read"):
-        open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
+        open_counter(path, fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource()).count([("x",)])
 
 
 @pytest.mark.usefixtures("real_engine")
@@ -808,7 +812,7 @@ def test_a_quoted_text_that_several_readers_meet_is_read_by_one(tmp_path):
         tmp_path / "x.csv", "x,y\n" + f"0,{'z' * 9000}\n" * 883 + f"1,{note}\n" + f"2,{'z' * 9000}\n" * 1500
     )
     fractions = []
-    counts = open_counter(path, fn.Domain(x=fn.Ordered(0, 2)), DataSource()).count([("x",)], fractions.append)
+    counts = open_counter(path, fn.Domain(x=fn.Ordered(0, 2)).axes, DataSource()).count([("x",)], fractions.append)
     assert counts[("x",)].tolist() == [883, 1, 1500]
     assert fractions == sorted(fractions)
 
@@ -816,7 +820,7 @@ def test_a_quoted_text_that_several_readers_meet_is_read_by_one(tmp_path):
 def test_what_may_be_wrong_with_a_csv_file_names_the_longest_record_that_is_read(tmp_path):
     path = write_file(tmp_path / "x.csv", "x,y\n0,a\n1,b\n" + '1,"' + "1,2\n" * 600_000 + '"\n')
     with refused("data.data-file-not-read"):
-        open_counter(path, fn.Domain(x=fn.Ordered(0, 2)), DataSource()).count([("x",)])
+        open_counter(path, fn.Domain(x=fn.Ordered(0, 2)).axes, DataSource()).count([("x",)])
 
 
 def tabled(path, columns, *statements_after):
@@ -846,7 +850,7 @@ def test_text_in_a_table_is_read_like_that_of_a_csv_file(attribute, counts, tmp_
     table = tabled(tmp_path / "t.duckdb", "x VARCHAR")
     for data in (texts, table):
         source = DataSource(table="t", outside_domain=DROP)
-        assert open_counter(data, fn.Domain(x=attribute), source).count([("x",)])[("x",)].tolist() == counts
+        assert open_counter(data, fn.Domain(x=attribute).axes, source).count([("x",)])[("x",)].tolist() == counts
 
 
 MOVING = ["random()", "CAST(epoch_ms(CAST(now() AS TIMESTAMP)) AS DOUBLE)", "main.random() + 1", "epoch(age(d))"]
@@ -857,9 +861,9 @@ def test_a_generated_column_that_may_be_another_each_time_is_refused(formula, tm
     columns = f"x VARCHAR, d TIMESTAMP, y DOUBLE AS ({formula}), z BIGINT AS (length(x) * 1)"
     path, source = tabled(tmp_path / "t.duckdb", columns), DataSource(table="t", outside_domain=DROP)
     with refused("data.column-generated"):
-        open_counter(path, fn.Domain(y=fn.Ordered(0, 1)), source).check(["y"])
+        open_counter(path, fn.Domain(y=fn.Ordered(0, 1)).axes, source).check(["y"])
     domain = fn.Domain(z=fn.Ordered(1, 3))
-    assert open_counter(path, domain, source).count([("z",)])[("z",)].tolist() == [2, 1, 1]
+    assert open_counter(path, domain.axes, source).count([("z",)])[("z",)].tolist() == [2, 1, 1]
 
 
 def test_no_file_and_other_things_are_refused(tmp_path):
@@ -878,7 +882,7 @@ def test_no_file_and_other_things_are_refused(tmp_path):
         DOMAIN: "data.data-of-unknown-kind",
     }.items():
         with refused(code) as caught:
-            open_counter(data, domain, DataSource())
+            open_counter(data, domain.axes, DataSource())
         assert str(tmp_path) not in str(caught.value)
 
 
@@ -900,7 +904,7 @@ def test_what_to_do_about_sources_that_cannot_be_counted(tmp_path):
         (write_file(tmp_path / "c.csv", "  \nx\n1\n"), "data.csv-header-missing"),
     ]:
         with refused(code):
-            open_counter(data, domain, DataSource())
+            open_counter(data, domain.axes, DataSource())
 
 
 @pytest.mark.no_cover
@@ -914,7 +918,8 @@ def test_what_a_file_says_of_all_its_numbers_decides_nothing(attribute, others, 
         pq.write_table(table, path, use_dictionary=dictionary)
         for policy in (DROP, REFUSE):
             counter, same = (
-                open_counter(data, fn.Domain(x=attribute), DataSource(outside_domain=policy)) for data in (path, table)
+                open_counter(data, fn.Domain(x=attribute).axes, DataSource(outside_domain=policy))
+                for data in (path, table)
             )
             if policy is REFUSE:
                 with refused("data.records-outside-domain"):
@@ -941,7 +946,7 @@ def test_files_of_a_pattern_must_have_equal_columns(tmp_path):
             if (name, form) == ("types", "csv"):
                 continue
             with refused("data.files-with-other-columns"):
-                open_counter(tmp_path / name / f"*.{form}", domain, DataSource())
+                open_counter(tmp_path / name / f"*.{form}", domain.axes, DataSource())
 
 
 INTEGERS = {
@@ -973,7 +978,7 @@ def test_integers_of_every_type_are_in_the_ranges_in_which_they_are(tmp_path, on
     for name, values in held.items():
         domain = fn.Domain({f"r{i}": fn.Ordered(*kind, "n", missing={"none": []}, if_missing="none", if_outside="none")
                             for i, kind in enumerate(kinds)})  # fmt: skip
-        got = open_counter(path, domain, DataSource(table=name.lower())).count([(a,) for a in domain])
+        got = open_counter(path, domain.axes, DataSource(table=name.lower())).count([(a,) for a in domain])
         for a in domain:
             expected = np.bincount([domain[a].cell(x) for x in (None, *values)], minlength=domain[a].size)
             assert got[a,].tolist() == expected.tolist(), (name, a)
@@ -1055,7 +1060,7 @@ def test_long_numbers_lie_in_the_bins_in_which_they_are(tmp_path):
         db.execute(f"INSERT INTO t VALUES {', '.join(f'({v}, {v})' for v in values)}")
     for a, value in itertools.product("xy", values):
         domain = fn.Domain({a: fn.Binned([float(value), math.nextafter(float(value), math.inf)])})
-        got = open_counter(tmp_path / "x.duckdb", domain, DataSource(table="t")).count([(a,)])[a,]
+        got = open_counter(tmp_path / "x.duckdb", domain.axes, DataSource(table="t")).count([(a,)])[a,]
         assert got.tolist() == [sum(v < value for v in values), 1, sum(v > value for v in values)]
 
 
@@ -1068,9 +1073,11 @@ def test_tables_of_a_duckdb_file_are_named_where_one_is_needed(tmp_path):
     domain = fn.Domain(x=fn.Ordered(0, 1))
     for table in (None, "v", "u", "s.t", 't"; DROP TABLE t; --', "x.t"):
         with refused("data.duckdb-table-not-found"):
-            open_counter(path, domain, DataSource(table=table))
+            open_counter(path, domain.axes, DataSource(table=table))
     for table in ("t", "main.t", "T", "MAIN.t"):
-        same_counts(open_counter(path, domain, DataSource(table=table)).count([("x",)]), {("x",): np.array([0, 1])})
+        same_counts(
+            open_counter(path, domain.axes, DataSource(table=table)).count([("x",)]), {("x",): np.array([0, 1])}
+        )
 
 
 # --- once, alone, and without a trace --------------------------------------------------------------------
@@ -1093,7 +1100,7 @@ def test_the_records_are_read_once_for_all_margins():
 
             return pa.RecordBatchReader.from_batches(table.schema, batches()).__arrow_c_stream__(requested_schema)
 
-    counter = open_counter(Counting(), DOMAIN, DataSource())
+    counter = open_counter(Counting(), DOMAIN.axes, DataSource())
     counter.check(NAMES)
     assert read_counts == []
     same_counts(counter.count(MARGINS), counted(DOMAIN, in_cells(people(spoilt=0)), MARGINS))
@@ -1114,7 +1121,7 @@ def test_only_the_columns_of_used_attributes_are_read():
         def __arrow_c_stream__(self, requested_schema=None):
             raise AssertionError
 
-    counter = open_counter(Picky(), fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1)), DataSource())
+    counter = open_counter(Picky(), fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1)).axes, DataSource())
     assert counter.count([("y",)])["y",].tolist() == [0, 1]
     assert Picky.selected == ["y"]
 
@@ -1185,7 +1192,7 @@ def test_nothing_stays_open_or_lies_about(kind, spoilt, tmp_path, monkeypatch):
     source = zoo.COUNTERS[kind]
     data = source.make(people(spoilt=spoilt, source=source), tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    counter = open_counter(data, DOMAIN, DataSource(table="people"))
+    counter = open_counter(data, DOMAIN.axes, DataSource(table="people"))
     assert open_files(tmp_path) == []
     counter.check(NAMES)
     assert open_files(tmp_path) == []
@@ -1213,7 +1220,7 @@ def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_not_changed(tmp_path)
         for suffix in ("", ".wal"):
             write_file(Path(f"{copy}{suffix}"), Path(f"{path}{suffix}").read_bytes())
     before = {p: p.read_bytes() for p in (copy, Path(f"{copy}.wal"))}
-    counts = open_counter(copy, fn.Domain(x=fn.Ordered(0, 1)), DataSource(table="t")).count([("x",)])
+    counts = open_counter(copy, fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource(table="t")).count([("x",)])
     same_counts(counts, {("x",): np.array([0, 5])})
     assert {p: p.read_bytes() for p in before} == before
 
@@ -1222,7 +1229,7 @@ def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_not_changed(tmp_path)
 def test_a_database_held_by_another_is_refused(tmp_path):
     data = zoo.COUNTERS["duckdb"].make(people(), tmp_path)
     with duckdb.connect(data), refused("data.data-file-not-read") as caught:
-        open_counter(data, DOMAIN, DataSource(table="people"))
+        open_counter(data, DOMAIN.axes, DataSource(table="people"))
     leaks_nothing(caught.value)
 
 
@@ -1234,7 +1241,7 @@ def test_every_counter_is_a_counter():
 @pytest.mark.usefixtures("real_engine")
 def test_too_little_memory_is_reported(tmp_path):
     data = zoo.COUNTERS["parquet"].make(people(), tmp_path)
-    counter = DuckCounter.from_path(data, DOMAIN, DataSource(), memory_limit="100KB")
+    counter = DuckCounter.from_path(data, DOMAIN.axes, DataSource(), memory_limit="100KB")
     with refused("data.memory-exhausted") as caught:
         counter.count(MARGINS)
     leaks_nothing(caught.value)
@@ -1252,7 +1259,7 @@ def test_five_million_records_are_counted_out_of_core(tmp_path):
         )
     letters = [chr(97 + i) for i in range(26)]
     domain = fn.Domain(place=fn.Ordered(0, wide - 1), letter=fn.Categorical(letters), amount=fn.Binned([50, 100.25]))
-    counter = DuckCounter.from_path(path, domain, DataSource(), memory_limit="100MB")
+    counter = DuckCounter.from_path(path, domain.axes, DataSource(), memory_limit="100MB")
     counts = counter.count([("place",), ("letter", "amount"), ("place", "amount")])
     i = np.arange(n)
     places, bins = (i * 7919) % wide, np.searchsorted([50, 100.25], i % 1000 / 4, side="right")

@@ -56,7 +56,7 @@ def test_all_sets_of_twelve_attributes_are_counted_of_the_records_inside(seed, m
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(joint_counts, "BATCH_BYTES", batch * 2 * 12)
         frame = Stream(sliced(pa.Table.from_pandas(frame, preserve_index=False), batch))
-        got = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP)).count(margins)
+        got = DuckCounter.from_frame(frame, domain.axes, DataSource(outside_domain=DROP)).count(margins)
     same_counts(got, counted(domain, where, margins))
 
 
@@ -91,9 +91,9 @@ def test_all_pairs_of_a_hundred_columns(form, tmp_path, rng):
         folder = tmp_path / str(missing)
         folder.mkdir()
         data = FORMS[form](frame, folder)
-        counter = open_counter(data, domain, DataSource(table="t", outside_domain=DROP))
+        counter = open_counter(data, domain.axes, DataSource(table="t", outside_domain=DROP))
         same_counts(counter.count(margins), counted(domain, where, margins))
-    strict = open_counter(data, domain, DataSource(table="t"))
+    strict = open_counter(data, domain.axes, DataSource(table="t"))
     bad = {a: n for a, cells in where.items() if (n := (cells < 0).sum())}
     numbers = ", ".join(f"{n} in the column {a!r} (attribute {a!r})" for a, n in bad.items())
     assert len(bad) > 20
@@ -109,9 +109,9 @@ def test_a_value_that_is_no_number_is_outside_and_stops_nothing(tmp_path):
     path.write_text("a,b,c\n" + ":,:,:\n" * 3 + "1,1,1\n")
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Binned([0.5]), c=fn.Categorical([1]))
     for used in [("a",), ("b",), ("c",), ("a", "b", "c")]:
-        assert open_counter(path, domain, DataSource(outside_domain=DROP)).count([used])[used].sum() == 1
+        assert open_counter(path, domain.axes, DataSource(outside_domain=DROP)).count([used])[used].sum() == 1
         with refused("data.records-outside-domain"):
-            open_counter(path, domain, DataSource()).count([used])
+            open_counter(path, domain.axes, DataSource()).count([used])
 
 
 @pytest.mark.no_cover
@@ -123,7 +123,7 @@ def test_long_code_lists(size, is_numeric, rng):
     domain = fn.Domain(x=fn.Categorical(codes if is_numeric else [f"code {c}" for c in codes]))
     values = [0, codes[0], codes[-1], codes[-1], size]
     column = [-0.0, *map(float, values[1:])] if is_numeric else [f"code {v}" for v in values]
-    counter = DuckCounter.from_frame(pa.table({"x": column}), domain, DataSource(outside_domain=DROP))
+    counter = DuckCounter.from_frame(pa.table({"x": column}), domain.axes, DataSource(outside_domain=DROP))
     expected = np.bincount([codes.index(v) for v in values[:-1]], minlength=size)
     np.testing.assert_array_equal(counter.count([("x",)])["x",], expected)
 
@@ -228,7 +228,7 @@ def test_wide_records_come_in_frames_with_the_same_counts(wide, policy, monkeypa
     monkeypatch.setattr(duck, "_MAX_ARRAY_COLUMNS", wide)
     domain, where, frame = grid(5000, 6, rng, 0.1 if policy is DROP else 0)
     margins = list(itertools.combinations(domain, 2))
-    counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=policy))
+    counter = DuckCounter.from_frame(frame, domain.axes, DataSource(outside_domain=policy))
     same_counts(counter.count(margins), counted(domain, where, margins))
 
 
@@ -244,7 +244,7 @@ def test_how_far_the_counting_is_rises_to_one(form, policy, tmp_path, monkeypatc
     monkeypatch.setattr(joint_counts, "BATCH_BYTES", 2**16)
     domain, where, frame = grid(30_000, 8, rng, 0.1 if policy is DROP else 0)
     margins = list(itertools.combinations(domain, 2))
-    counter = open_counter(FORMS[form](frame, tmp_path), domain, DataSource(table="t", outside_domain=policy))
+    counter = open_counter(FORMS[form](frame, tmp_path), domain.axes, DataSource(table="t", outside_domain=policy))
     fractions = []
     same_counts(counter.count(margins, progress=fractions.append), counted(domain, where, margins))
     assert fractions[-1] == 1
@@ -260,7 +260,7 @@ def test_how_far_the_counting_is_rises_to_one(form, policy, tmp_path, monkeypatc
 def test_how_many_records_there_are_is_known_without_reading_them_or_not_at_all(form, tmp_path, rng):
     """Detects a second pass over the records for the sake of a progress bar."""
     domain, _, frame = grid(50, 2, rng)
-    records = open_counter(FORMS[form](frame, tmp_path), domain, DataSource(table="t"))._records
+    records = open_counter(FORMS[form](frame, tmp_path), domain.axes, DataSource(table="t"))._records
     with sources.engine() as connection:
         records.relation(connection, [0, 1])
         assert records.known_size(connection) == (None if form in ("csv", "stream") else 50)
@@ -270,14 +270,14 @@ def test_how_far_a_histogram_is():
     domain = fn.Domain({a: fn.Ordered(0, 1) for a in "abcde"})
     margins = list(itertools.combinations(domain, 2))
     fractions = []
-    counter = HistogramCounter(np.ones(domain.shape, dtype=int), domain)
+    counter = HistogramCounter(np.ones(domain.shape, dtype=int), domain.axes)
     same_counts(counter.count(margins, fractions.append), {m: np.full((2, 2), 8) for m in margins})
     assert fractions == [*(i / 10 for i in range(1, 10)), 0.99, 1.0]
     assert counter.count([], fractions.append) == {}
 
 
 def test_counts_of_a_histogram_are_not_the_histogram():
-    counter = HistogramCounter(np.arange(3), fn.Domain(a=fn.Ordered(0, 2)))
+    counter = HistogramCounter(np.arange(3), fn.Domain(a=fn.Ordered(0, 2)).axes)
     counter.count([("a",)])["a",][:] = 7
     same_counts(counter.count([("a",)]), {("a",): np.arange(3)})
 
@@ -291,7 +291,7 @@ class Stop(Exception):
 def test_a_progress_callback_may_stop_the_counting(error, tmp_path):
     """Detects an exception of the caller that is swallowed or reworded, and an engine left running."""
     data = zoo.COUNTERS["parquet"].make(people(spoilt=0), tmp_path)
-    counter = open_counter(data, DOMAIN, DataSource())
+    counter = open_counter(data, DOMAIN.axes, DataSource())
 
     def stop(_):
         raise error("enough")
@@ -313,10 +313,10 @@ def test_counts_that_cannot_be_held_are_refused_before_a_record_is_read(monkeypa
             raise AssertionError
 
     domain = fn.Domain(x=fn.Ordered(0, 9_999_999), y=fn.Ordered(0, 9_999_999))
-    counters = [open_counter(Unread(), domain, DataSource())]
+    counters = [open_counter(Unread(), domain.axes, DataSource())]
     monkeypatch.setattr(margins, "physical_memory", lambda: 10**9)
     small = fn.Domain(x=fn.Ordered(0, 9), y=fn.Ordered(0, 9))
-    histogram = HistogramCounter(np.ones((10, 10), dtype=int), small)
+    histogram = HistogramCounter(np.ones((10, 10), dtype=int), small.axes)
     with refused("data.counts-exceed-memory"):
         counters[0].count([("x", "y")])
     monkeypatch.setattr(margins, "physical_memory", lambda: 799)

@@ -105,7 +105,7 @@ def count_x(data, attribute, *, drop=False, table="people", column=None):
     if column is not None:
         attribute = copy.copy(attribute)
         object.__setattr__(attribute, "column", column)
-    return open_counter(data, fn.Domain(x=attribute), source).count([("x",)])["x",].tolist()
+    return open_counter(data, fn.Domain(x=attribute).axes, source).count([("x",)])["x",].tolist()
 
 
 # --- statements, run by an engine of this process ---------------------------------------------------------------
@@ -457,7 +457,7 @@ def test_levels_of_nested_places_are_counted_by_the_codes_of_leaves(tmp_path, en
         connection.execute(table.insert(), [dict(zip(("geo", "b"), r, strict=True)) for r in records])
     source = DataSource(table=table.name, outside_domain="drop" if drop else "refuse")
     margins = [("region",), ("district", "b"), ("tract",), ("geo", "b")]
-    counts = open_counter(target, domain, source).count(margins)
+    counts = open_counter(target, domain.axes, source).count(margins)
     with target.begin() as connection:
         table.drop(connection)
     expected = {m: np.zeros([domain.sizes[a] for a in m], dtype=int) for m in margins}
@@ -617,7 +617,7 @@ def test_every_count_begins_with_a_trial(engine, tmp_path, monkeypatch):
     data = ENGINES[engine].make(people(20, source=ENGINES[engine]), tmp_path)
     trials = []
     monkeypatch.setattr(sql, "refuse_unless_right", lambda fetch, d, what, **how: trials.append((d.name, what, how)))
-    counter = open_counter(data, NAMED_DOMAIN, replace(SOURCE, outside_domain=DROP))
+    counter = open_counter(data, NAMED_DOMAIN.axes, replace(SOURCE, outside_domain=DROP))
     counter.check(NAMES)
     assert trials == []
     counter.count(MARGINS)
@@ -636,7 +636,7 @@ def test_a_record_moves_one_cell_of_every_margin(engine, tmp_path, one_engine):
     everyone = people(50, spoilt=0.1, source=source)
 
     def counter(records):
-        return open_counter(source.make(records, tmp_path), NAMED_DOMAIN, replace(SOURCE, outside_domain=DROP))
+        return open_counter(source.make(records, tmp_path), NAMED_DOMAIN.axes, replace(SOURCE, outside_domain=DROP))
 
     cells = in_cells(everyone)
     inside = np.all([cells[a] >= 0 for a in cells], axis=0)
@@ -671,7 +671,7 @@ def test_sqlite_files_and_their_types(lite):
     assert count_column("c", fn.Categorical(["a", "a "], column="c")) == [1, 2]  # SQLite pads no text
     source = DataSource(table="people", where={"c": "a "})
     domain = fn.Domain(z=fn.Categorical(["1", "é"]))
-    assert open_counter(path, domain, source).count([("z",)])["z",].tolist() == [1, 1]
+    assert open_counter(path, domain.axes, source).count([("z",)])["z",].tolist() == [1, 1]
     assert count_column("y", fn.Categorical(["1", "é"], column="y")) == [2, 0]
     assert count_column("t", fn.Categorical([True, False], column="t")) == [1, 1]
     assert count_column("y", fn.Categorical([True, False], column="y")) == [1, 0]
@@ -724,7 +724,7 @@ def test_a_view_a_virtual_table_and_no_table_are_refused(lite):
 def test_an_sqlite_file_is_neither_made_nor_changed_nor_held(lite, tmp_path):
     path = lite("PRAGMA journal_mode = WAL", "CREATE TABLE people (x INTEGER)", "INSERT INTO people VALUES (1)")
     before = path.read_bytes()
-    counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), SOURCE)
+    counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)).axes, SOURCE)
     assert counter.count([("x",), ()])[()] == 1
     assert path.read_bytes() == before
     with contextlib.closing(sqlite3.connect(path)) as db:
@@ -733,7 +733,7 @@ def test_an_sqlite_file_is_neither_made_nor_changed_nor_held(lite, tmp_path):
         assert counter.count([("x",)])["x",].tolist() == [1, 1]
     for address in (f"sqlite:///{tmp_path}/none.db", "sqlite://", "sqlite:///:memory:"):
         with refused("data.sqlite-file-missing"):
-            open_counter(address, DOMAIN, SOURCE)
+            open_counter(address, DOMAIN.axes, SOURCE)
     assert not (tmp_path / "none.db").exists()
 
 
@@ -756,7 +756,7 @@ def test_a_database_that_is_damaged_or_locked_is_refused_without_a_word_of_it(li
 
 def test_no_margins_and_no_attributes(lite):
     path = lite("CREATE TABLE people (x INTEGER)", "INSERT INTO people VALUES (1), (NULL), (7)")
-    counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), SOURCE)
+    counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)).axes, SOURCE)
     assert counter.count([]) == {}
     assert counter.count([()])[()] == 3
     fractions = []
@@ -912,7 +912,7 @@ def test_a_table_that_changes_between_two_states_is_refused(lite, monkeypatch):
     domain, bound = fn.Domain(x=fn.Ordered(0, 1)), RecordBound("p", 1)
     for state, moves in {"SELECT count(*) FROM people WHERE :name = 'people'": False, "SELECT random()": True}.items():
         monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, state=state))
-        counter = open_counter(path, domain, SOURCE, bound)
+        counter = open_counter(path, domain.axes, SOURCE, bound)
         for count in (counter.left_out, lambda counter=counter: counter.count([()])[()]):
             if not moves:
                 assert count() == 1
@@ -967,7 +967,7 @@ def test_large_tables_of_postgresql_are_read_in_pieces(post, monkeypatch, max_pi
         assert queries.pop().count("SELECT 0 AS j") == pieces
     assert count_x(url, x, table="above") == [900, 900]
     assert count_x(url, x, table="parts") == [450, 450]
-    counter = open_counter(url, fn.Domain(x=x), SOURCE, RecordBound("id", 3))
+    counter = open_counter(url, fn.Domain(x=x).axes, SOURCE, RecordBound("id", 3))
     assert counter.count([("x",)])["x",].sum() == 21
     assert not any("ctid <" in s for s in queries)
 
@@ -988,7 +988,7 @@ def test_all_is_counted_as_it_stood_at_the_beginning(post, monkeypatch, cut, req
 
     monkeypatch.setattr(sql, "refuse_unless_right", then_write)
     domain = fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1))
-    counts = open_counter(url, domain, SOURCE).count([("x",), ("y",)])
+    counts = open_counter(url, domain.axes, SOURCE).count([("x",), ("y",)])
     assert [c.tolist() for c in counts.values()] == [[1, 1], [1, 1]]
 
 
@@ -1066,7 +1066,7 @@ def test_tables_and_sessions_of_mariadb(monkeypatch):
 
     monkeypatch.setattr(sql, "refuse_unless_right", then_write)
     moving = fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1))
-    counts = open_counter(url, moving, DataSource(table="moving")).count([("x",), ("y",)])
+    counts = open_counter(url, moving.axes, DataSource(table="moving")).count([("x",), ("y",)])
     assert counts["x",].tolist() == counts["y",].tolist()  # of one state: a snapshot begins with the first read
     assert counts["x",].tolist() in ([1, 1], [0, 3])
     for table in ("loose", "merged"):
@@ -1235,7 +1235,7 @@ def test_addresses_that_cannot_be_used(monkeypatch, tmp_path):
         sa.select(1): "data.database-address-invalid",
     }.items():
         with refused(code) as caught:
-            open_counter(data, DOMAIN, SOURCE)
+            open_counter(data, DOMAIN.axes, SOURCE)
         leaks_nothing(caught.value)
         assert not any(x in str(caught.value) for x in (PASSWORD, "alice", "127.0.0.1", "nowhere"))
 
@@ -1243,14 +1243,14 @@ def test_addresses_that_cannot_be_used(monkeypatch, tmp_path):
 def test_a_network_is_still_none(tmp_path):
     for data in ("https://example.org/people.csv", "s3://bucket/people.parquet", "informix://host/x"):
         with refused("data.data-over-network"):
-            open_counter(data, DOMAIN, SOURCE)
+            open_counter(data, DOMAIN.axes, SOURCE)
 
 
 def test_an_error_names_sqlalchemy_where_it_is_missing(monkeypatch, lite):
     path = lite("CREATE TABLE people (x INTEGER)")
     monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
     with refused("data.sqlalchemy-missing") as caught:
-        open_counter(path, DOMAIN, SOURCE)
+        open_counter(path, DOMAIN.axes, SOURCE)
     leaks_nothing(caught.value)
 
 
@@ -1280,7 +1280,7 @@ def test_a_session_of_the_users_pool_is_not_changed(post):
 @needs_postgresql
 def test_servers_do_not_keep_connections_of_ours(post):
     url = post("CREATE TABLE people (x INT)", "INSERT INTO people VALUES (7)")
-    counter = open_counter(url, fn.Domain(x=fn.Ordered(0, 1)), SOURCE)
+    counter = open_counter(url, fn.Domain(x=fn.Ordered(0, 1)).axes, SOURCE)
     with refused("data.records-outside-domain"):
         counter.count([("x",)])
     with connected(url) as db:
@@ -1296,7 +1296,7 @@ def test_a_session_that_cannot_be_set_is_closed(lite, monkeypatch):
     path = lite("CREATE TABLE people (x INTEGER)")
     monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, session=("SELECT 1", f"SET {SECRET} = 1")))
     with refused("data.database-not-reached") as caught:
-        open_counter(path, DOMAIN, SOURCE)
+        open_counter(path, DOMAIN.axes, SOURCE)
     leaks_nothing(caught.value)
 
 

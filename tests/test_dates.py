@@ -28,7 +28,7 @@ from fitnoise.engines.statements import Field, prepared
 from fitnoise.kernel.conditions import conditions
 from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.dates import DateField, DatePart, read
-from fitnoise.kernel.order import axis_key
+from fitnoise.kernel.domain import axis_key
 from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.messages import english
 from fitnoise.reading.description import condition_message
@@ -77,7 +77,7 @@ def expected_counts(attribute, values):
 
 def counts(data, attribute, **source):
     domain = fn.Domain(x=attribute)
-    return open_counter(data, domain, DataSource(outside_domain=DROP, **source)).count([("x",)])
+    return open_counter(data, domain.axes, DataSource(outside_domain=DROP, **source)).count([("x",)])
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_a_moment_lies_in_the_day_and_the_hour_that_have_begun(tmp_path, one_eng
         if (source, unit) == ("polars", "s"):  # which has no such unit
             continue
         data = make(numbers, unit, tmp_path)
-        got = open_counter(data, domain, DataSource()).count([(part,) for part in wants])
+        got = open_counter(data, domain.axes, DataSource()).count([(part,) for part in wants])
         for part, want in wants.items():
             np.testing.assert_array_equal(got[part,], np.bincount(want, minlength=2301), err_msg=part)
         for where, matches in (
@@ -255,7 +255,7 @@ def test_a_moment_lies_in_the_day_and_the_hour_that_have_begun(tmp_path, one_eng
             ({"below": bound}, sum(x < bound for x in days)),
             (bound, sum(x == bound for x in days)),
         ):
-            assert open_counter(data, domain, DataSource(where={"d": where})).count([()])[()] == matches
+            assert open_counter(data, domain.axes, DataSource(where={"d": where})).count([()])[()] == matches
 
 
 @pytest.mark.parametrize("source", FROM_NUMBERS)
@@ -265,7 +265,7 @@ def test_the_last_nanosecond_of_january_is_in_january(source, tmp_path):
     domain = fn.Domain(
         m=fn.Ordered(1, 12, column="d", date_part="month"), h=fn.Ordered(0, 23, column="d", date_part="hour")
     )
-    got = open_counter(data, domain, DataSource(where={"d": {"at_most": datetime.date(2024, 1, 31)}})).count(
+    got = open_counter(data, domain.axes, DataSource(where={"d": {"at_most": datetime.date(2024, 1, 31)}})).count(
         [("m",), ("h",)]
     )
     assert (got["m",][0], got["h",][23]) == (1, 1)
@@ -287,7 +287,7 @@ def test_times_of_the_old_type_of_parquet_are_read_as_others_are(tmp_path):
     domain = fn.Domain(
         y=fn.Ordered(1969, 1970, column="d", date_part="year"), h=fn.Ordered(0, 23, column="d", date_part="hour")
     )
-    got = open_counter(path, domain, DataSource()).count([("y",), ("h",)])
+    got = open_counter(path, domain.axes, DataSource()).count([("y",), ("h",)])
     assert (got["y",].tolist(), got["h",][23]) == ([2, 1], 3)
 
 
@@ -357,7 +357,7 @@ def test_every_engine_reads_and_compares_dates_as_declared(engine, stamps, tmp_p
     for where, (k, values) in itertools.product(CONDITIONS, dates.items()):
         source = DataSource(table=source_case.table, where={"d": where})
         if k == "people" or timed:
-            got = open_counter(data[k], fn.Domain(y=fn.Ordered(0, 1)), source).count([("y",)])
+            got = open_counter(data[k], fn.Domain(y=fn.Ordered(0, 1)).axes, source).count([("y",)])
             assert got["y",].tolist() == [meets(where, values), 0]
     wrong = [("people", "hour")] if timed else [("people", "hour"), ("times", "hour"), ("times", "month")]
     for k, part in wrong:
@@ -446,7 +446,7 @@ def test_every_source_compares_dates_as_declared(source, tmp_path, one_engine):
     data = source_case.make(records, tmp_path)
     for where in CONDITIONS:
         data_source = DataSource(table=source_case.table, where={"d": where})
-        got = open_counter(data, fn.Domain(y=fn.Ordered(0, 1)), data_source).count([("y",)])
+        got = open_counter(data, fn.Domain(y=fn.Ordered(0, 1)).axes, data_source).count([("y",)])
         assert got["y",].tolist() == [meets(where, held), 0]
         assert 0 < got["y",][0] < len(held)
 
@@ -463,7 +463,7 @@ def test_types_of_dates_are_compared_as_the_dates_are(where, stamps, tmp_path, o
     frames += [pa.table({"d": pa.array(days, t), "y": [0] * len(days)}) for t in (pa.date32(), pa.date64())]
     frames += [pd.DataFrame({"d": pd.Series(x, dtype=object), "y": 0}) for x in (days, stamps)]
     for data in frames:
-        got = open_counter(data, domain, DataSource(where={"d": where})).count([("y",)])
+        got = open_counter(data, domain.axes, DataSource(where={"d": where})).count([("y",)])
         assert got["y",].tolist() == [expected_counts, 0]
 
 
@@ -480,11 +480,11 @@ def test_dates_of_postgresql_are_compared(post, one_engine):  # noqa: F811 - a f
     for where in CONDITIONS:
         expected_counts = meets(where, [datetime.datetime(*x, 59, 59) for x in DAYS])  # noqa: DTZ001 - without a zone
         for table in ("people", "times"):
-            got = open_counter(url, domain, DataSource(table=table, where={"d": where})).count([("y",)])
+            got = open_counter(url, domain.axes, DataSource(table=table, where={"d": where})).count([("y",)])
             assert got["y",].tolist() == [expected_counts, 0]
     for column in "tz":
         with refused("data.condition-column-of-wrong-type"):
-            open_counter(url, domain, DataSource(table="times", where={column: {"above": "2001-01-01"}}))
+            open_counter(url, domain.axes, DataSource(table="times", where={column: {"above": "2001-01-01"}}))
 
 
 def test_columns_that_hold_no_dates_meet_no_condition_on_them():
@@ -548,7 +548,7 @@ def test_persons_and_conditions_over_what_is_read(source, tmp_path, one_engine, 
         columns = {"d": pa.array(days), "person": pa.array(persons), "keep": pa.array(keep)}
         data = hold(source, columns, tmp_path)
         data_source = DataSource(table=source_case.table, outside_domain=DROP, where={"keep": 1})
-        return open_counter(data, domain, data_source, RecordBound("person", max_records)).count(margins)
+        return open_counter(data, domain.axes, data_source, RecordBound("person", max_records)).count(margins)
 
     rows = [row(f"p{i % 9}") for i in range(40)]
     for person in ("p0", "p5"):
@@ -655,7 +655,9 @@ def test_numbers_are_read_off_dates_and_nothing_else():
         fn.Ordered(0, 9, date_part={"age_on": "2024-12-31"}),
     )
     assert one == two != fn.Ordered(0, 9)
-    keys = {axis_key(fn.Domain(x=a), "x") for a in (one, two, fn.Ordered(0, 9), fn.Ordered(0, 9, date_part="month"))}
+    keys = {
+        axis_key(fn.Domain(x=a).axes, "x") for a in (one, two, fn.Ordered(0, 9), fn.Ordered(0, 9, date_part="month"))
+    }
     assert len(keys) == 3  # what is read off dates is another axis of a ledger's
 
 

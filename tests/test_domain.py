@@ -11,12 +11,12 @@ import fitnoise as fn
 import zoo
 from fitnoise.errors import DomainError
 from fitnoise.kernel.codings import Codes, CodingWithMissing, Cuts, Range
-from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Domain, Ordered, attribute_document
-from fitnoise.kernel.order import axis_key
+from fitnoise.kernel.domain import axis_key
 from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.messages import english, rule_messages
-from fitnoise.request.attributes import KINDS
+from fitnoise.request.attributes import KINDS, Amount, Attribute, Binned, Categorical, Ordered, attribute_document
 from fitnoise.request.documents import Spec
+from fitnoise.request.domain import Domain
 from laws.counting import HistogramCounter, check_attribute
 from refused import refused
 
@@ -226,9 +226,13 @@ def test_what_leaves_records_out_goes_by_the_domain(options, dropped):
     with_drops = ("x",) if options.get("if_missing") == "drop" else ()
     assert (domain.drops(True), domain.drops(False)) == (dropped, with_drops)
     dropping, refusing = DataSource(outside_domain="drop"), DataSource()
-    assert domain.leaves_out(dropping, None) == bool(dropped)
-    assert domain.leaves_out(dropping, RecordBound("id", 1))
-    assert domain.leaves_out(refusing, RecordBound("id", 1)) == domain.leaves_out(refusing, None) == bool(with_drops)
+    assert domain.axes.leaves_out(dropping, None) == bool(dropped)
+    assert domain.axes.leaves_out(dropping, RecordBound("id", 1))
+    assert (
+        domain.axes.leaves_out(refusing, RecordBound("id", 1))
+        == domain.axes.leaves_out(refusing, None)
+        == bool(with_drops)
+    )
 
 
 def test_cells_may_be_called_as_their_own_codes_and_as_numbers_that_are_no_values():
@@ -399,7 +403,7 @@ def test_a_lookup_is_the_same_however_it_is_written(tmp_path):
     pairs = fn.Categorical({"w": "West", "e": "East"}, lookup=[("1000", "e"), ("0", "w"), ("2000", "w")])
     assert (pairs, hash(pairs), attribute_document(pairs)) == (regions, hash(regions), attribute_document(regions))
     assert regions != fn.Categorical({"w": "West", "e": "East"}, lookup={"2000": "e", "1000": "e", "0": "w"})
-    one, other = (axis_key(fn.Domain(a=a), "a") for a in (regions, fn.Categorical({"w": "West", "e": "East"})))
+    one, other = (axis_key(fn.Domain(a=a).axes, "a") for a in (regions, fn.Categorical({"w": "West", "e": "East"})))
     assert one != other  # the same codes, and other cells: prices of two releases are added up by this
     assert "lookup" not in attribute_document(fn.Categorical(["w", "e"]))
     file = tmp_path / "regions.csv"
@@ -459,6 +463,6 @@ def test_an_array_of_counts_has_cells_and_not_what_they_are_looked_up_from():
         geo=fn.Hierarchy(["state", "town"], [("n", "a"), ("n", "b"), ("s", "c")]),
     )
     counts = np.arange(6).reshape(2, 3)
-    tallies = HistogramCounter(counts, domain).count([("region", "state"), ("region", "town")])
+    tallies = HistogramCounter(counts, domain.axes).count([("region", "state"), ("region", "town")])
     assert tallies["region", "state"].tolist() == [[1, 2], [7, 5]]
     assert tallies["region", "town"].tolist() == counts.tolist()

@@ -38,7 +38,7 @@ def counter_of(source, folder, columns, bound=None, domain=DOMAIN, **options):
     kinds = {a: "int64" if a == "x" else "string" for a in full_domain}
     data = source_case.make(Records(full_domain, dict(zip(full_domain, columns, strict=True)), kinds), folder)
     data_source = DataSource(table=source_case.table, outside_domain=DROP, **options)
-    return open_counter(data, domain, data_source, bound)
+    return open_counter(data, domain.axes, data_source, bound)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_nothing_is_reported_where_nothing_can_be_dropped(source, tmp_path, untr
     source_case = zoo.COUNTERS[source]
     domain = fn.Domain(x=fn.Ordered(0, 2))
     data = source_case.make(Records(domain, {"x": [0, 1, 2, 2]}, {"x": "int64"}), tmp_path)
-    counter = open_counter(data, domain, DataSource(table=source_case.table, where={"x": {"above": 0}}))
+    counter = open_counter(data, domain.axes, DataSource(table=source_case.table, where={"x": {"above": 0}}))
     counter.count([("x",)])
     assert counter.drops
     assert counter.dropped is None
@@ -79,11 +79,11 @@ def test_nothing_is_reported_where_nothing_can_be_dropped(source, tmp_path, untr
 
 def test_an_attribute_that_says_it_itself_drops_and_others_refuse(tmp_path):
     frame = pd.DataFrame({"x": [0, 1, 2, 2], "y": ["u", "w", "v", None], "p": "a"})
-    counter = open_counter(frame, DOMAIN, DataSource(), RecordBound("p", 1))
+    counter = open_counter(frame, DOMAIN.axes, DataSource(), RecordBound("p", 1))
     counter.count([("x",)])
     assert counter.dropped == Dropped(4, 2, {"y": 2})
     with refused("data.records-outside-domain"):
-        open_counter(frame.assign(x=[0, 1, 7, 2]), DOMAIN, DataSource()).count([("x",)])
+        open_counter(frame.assign(x=[0, 1, 7, 2]), DOMAIN.axes, DataSource()).count([("x",)])
 
 
 ONE_NUMBER = fn.Domain(
@@ -118,7 +118,7 @@ def one_number_counter(source, folder, values, outside):
     source_case = zoo.COUNTERS[source]
     kinds = {a: "int64" if a == "x" else "string" for a in values}
     data = source_case.make(Records(ONE_NUMBER, values, kinds), folder)
-    return open_counter(data, ONE_NUMBER, outside_is(outside, source_case.table))
+    return open_counter(data, ONE_NUMBER.axes, outside_is(outside, source_case.table))
 
 
 def with_one_outside(attribute):
@@ -195,7 +195,7 @@ def test_an_attribute_that_no_table_shows_is_not_read(tmp_path):
 
 def test_a_level_stands_for_its_attribute():
     domain = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]))
-    counter = open_counter(pd.DataFrame({"place": ["a", "b", "q", "c"]}), domain, DataSource(outside_domain=DROP))
+    counter = open_counter(pd.DataFrame({"place": ["a", "b", "q", "c"]}), domain.axes, DataSource(outside_domain=DROP))
     counter.count([("region",)])
     assert counter.dropped == Dropped(4, 1, {"place": 1})
 
@@ -269,7 +269,7 @@ def test_a_publication_without_tables_reports_dropped_records_too(tmp_path):
 
 def test_data_without_a_dropped_count_are_refused_where_a_limit_is_set(tmp_path):
     plan = planned(0.5)
-    counts = HistogramCounter(np.ones(DOMAIN.shape, dtype=int), DOMAIN, drops=True)
+    counts = HistogramCounter(np.ones(DOMAIN.shape, dtype=int), DOMAIN.axes, drops=True)
     with refused("data.dropped-unknown"):
         fn.release(plan, counts, ledger=tmp_path / "l.db")
     free = fn.Domain(x=fn.Ordered(0, 2))

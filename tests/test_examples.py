@@ -159,7 +159,7 @@ def test_examples_of_every_kind_of_attribute_are_counted(name, tmp_path):
     (tmp_path / "example.csv").write_text(
         examples(fn.Publication(fn.Workload(domain, [table])), 50), encoding="utf-8", newline=""
     )
-    counter = open_counter(tmp_path / "example.csv", domain, fn.DataSource(), None)
+    counter = open_counter(tmp_path / "example.csv", domain.axes, fn.DataSource(), None)
     assert sum(counter.count([("x", "y")])[("x", "y")].ravel()) == 50
 
 

@@ -24,12 +24,11 @@ from fitnoise.kernel.designs import clamped, questions
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts
 from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
-from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery, QuestionKind
+from fitnoise.kernel.designs.questions import MARGIN_CELLS, CellQuestion, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.kernel.designs.weights import IntegerWeights
 from fitnoise.kernel.exact_powers import exp_below, log_above
 from fitnoise.kernel.ledger import Account, Ledger
-from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.finite import documents
@@ -43,6 +42,8 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading.release_files import write_parquet
 from fitnoise.request.documents import Spec, json_schema
+from fitnoise.request.finite_queries import Aim, FiniteQuery
+from fitnoise.request.selections import Selection
 from laws.releases import answered
 from refused import refused
 from replayed_noise import Replay
@@ -93,7 +94,7 @@ def counted(query, records, domain=DOMAIN):
     """The margins a question needs, of a list of records (state, kids, debt)."""
     names = list(domain)
     out = []
-    for margin in query.margins(domain):
+    for margin in query.in_domain(domain).margins(domain.axes):
         counts = np.zeros([domain[a].size for a in margin], dtype=np.int64)
         for r in records:
             counts[tuple(domain[a].position(r[names.index(a)]) for a in margin)] += 1
@@ -128,7 +129,7 @@ def test_answers_are_those_of_the_records(name, rng):
     query = QUESTIONS[name]
     for n in (0, 1, 2, 5, PEOPLE):
         records = list(people(rng, n).itertuples(index=False, name=None))
-        assert query.answer(DOMAIN, Adjacency(), counted(query, records)) == naive(name, records)
+        assert query.in_domain(DOMAIN).answer(DOMAIN.axes, Adjacency(), counted(query, records)) == naive(name, records)
 
 
 # --- manual cases -----------------------------------------------------------------------------------------
@@ -152,21 +153,25 @@ def test_how_many_people_and_counts_there_may_be():
 
 def test_shares_of_quantiles_are_fractions_of_small_denominators():
     assert FiniteQuery("q", "quantile", 3, Fraction(1), "debt", quantile_share=0.9).quantile_share == Fraction(9, 10)
-    assert FiniteQuery.quantile("q", "debt", quantile=Fraction(1, 1000), **ASK).quantile_level == Fraction(1, 1000)
-    assert FiniteQuery.quantile("q", "debt", quantile=math.pi / 10, **ASK).quantile_level == Fraction(71, 226)
-    assert (QUESTIONS["median"].quantile_level, QUESTIONS["sum"].quantile_level) == (Fraction(1, 2), None)
-    assert QUESTIONS["median"].ranks(Adjacency()) == RankScores(Fraction(1, 2), PEOPLE, replaces=False)
-    assert QUESTIONS["quantile"].ranks(Adjacency(REPLACE)) == RankScores(Fraction(9, 10), PEOPLE, replaces=True)
-    assert QUESTIONS["sum"].ranks(Adjacency()) is None
+    assert FiniteQuery.quantile("q", "debt", quantile=Fraction(1, 1000), **ASK).terms.quantile_level == Fraction(
+        1, 1000
+    )
+    assert FiniteQuery.quantile("q", "debt", quantile=math.pi / 10, **ASK).terms.quantile_level == Fraction(71, 226)
+    assert (QUESTIONS["median"].terms.quantile_level, QUESTIONS["sum"].terms.quantile_level) == (Fraction(1, 2), None)
+    assert QUESTIONS["median"].terms.ranks(Adjacency()) == RankScores(Fraction(1, 2), PEOPLE, replaces=False)
+    assert QUESTIONS["quantile"].terms.ranks(Adjacency(REPLACE)) == RankScores(Fraction(9, 10), PEOPLE, replaces=True)
+    assert QUESTIONS["sum"].terms.ranks(Adjacency()) is None
 
 
 def test_what_is_counted_for_a_question():
     """They come in the order of the domain, for any order of the condition; all records by the first attribute."""
-    assert FiniteQuery.count("q", where={"debt": 0, "kids": 1}, **ASK).margins(DOMAIN) == (("kids", "debt"),)
-    assert QUESTIONS["all"].margins(DOMAIN) == (("state",),)
-    assert QUESTIONS["median of some"].margins(DOMAIN) == (("state", "kids"),)
-    assert QUESTIONS["independent"].margins(DOMAIN) == (("state",), ("kids",))
-    assert FiniteQuery.left_out("q", **ASK).margins(DOMAIN) == ()
+    assert FiniteQuery.count("q", where={"debt": 0, "kids": 1}, **ASK).in_domain(DOMAIN).margins(DOMAIN.axes) == (
+        ("kids", "debt"),
+    )
+    assert QUESTIONS["all"].in_domain(DOMAIN).margins(DOMAIN.axes) == (("state",),)
+    assert QUESTIONS["median of some"].in_domain(DOMAIN).margins(DOMAIN.axes) == (("state", "kids"),)
+    assert QUESTIONS["independent"].in_domain(DOMAIN).margins(DOMAIN.axes) == (("state",), ("kids",))
+    assert FiniteQuery.left_out("q", **ASK).in_domain(DOMAIN).margins(DOMAIN.axes) == ()
 
 
 OLD = fn.Domain(age=fn.Ordered(5, 9))
@@ -192,14 +197,16 @@ SWAPPED = Adjacency(REPLACE)
 )
 def test_what_a_graph_depends_on(query, domain, adjacency, shape):
     """An absent record adds nothing. So 0 is a value if a record can come or go, or fail a condition."""
-    assert query.shape(domain, adjacency) == shape
+    assert query.in_domain(domain).shape(domain.axes, adjacency) == shape
 
 
 def test_questions_with_one_possible_answer_are_refused():
     for query in (QUESTIONS["all"], FiniteQuery.sum("q", "one", **ASK)):
         with refused("workload.answer-already-public"):
-            query.shape(fn.Domain(one=fn.Ordered(7, 7)), SWAPPED)
-    assert FiniteQuery.sum("q", "one", **ASK).shape(fn.Domain(one=fn.Ordered(7, 7)), Adjacency()) == ("sum", 0, 84, 7)
+            query.in_domain(fn.Domain(one=fn.Ordered(7, 7))).shape(fn.Domain(one=fn.Ordered(7, 7)).axes, SWAPPED)
+    assert FiniteQuery.sum("q", "one", **ASK).in_domain(fn.Domain(one=fn.Ordered(7, 7))).shape(
+        fn.Domain(one=fn.Ordered(7, 7)).axes, Adjacency()
+    ) == ("sum", 0, 84, 7)
 
 
 @pytest.mark.parametrize(
@@ -215,15 +222,18 @@ def test_questions_with_one_possible_answer_are_refused():
     ],
 )
 def test_no_record_meets_two_disjoint_conditions(where, disjoint):
-    assert FiniteQuery.counts("q", where=where, **ASK)._disjoint(DOMAIN) is disjoint
+    assert FiniteQuery.counts("q", where=where, **ASK).in_domain(DOMAIN)._disjoint() is disjoint
 
 
 def test_a_step_costs_its_share_of_what_a_unit_may():
     three = Adjacency(fn.PrivacyUnit("person", 3, id="pid"))
     left_out = FiniteQuery.left_out("q", **ASK)
-    assert (QUESTIONS["sum"].steps(three), left_out.steps(three)) == (3, 1)
-    assert left_out.steps(Adjacency(fn.PrivacyUnit("person", 3))) == 3
-    assert (QUESTIONS["sum"].record_epsilon(three), left_out.record_epsilon(three)) == (EPSILON / 3, EPSILON)
+    assert (QUESTIONS["sum"].terms.steps(three), left_out.terms.steps(three)) == (3, 1)
+    assert left_out.terms.steps(Adjacency(fn.PrivacyUnit("person", 3))) == 3
+    assert (QUESTIONS["sum"].terms.record_epsilon(three), left_out.terms.record_epsilon(three)) == (
+        EPSILON / 3,
+        EPSILON,
+    )
     many = Adjacency(fn.PrivacyUnit("person", 2 * 10**6))
     with refused("workload.epsilon-per-record-too-small"):
         QUESTIONS["sum"].graph(DOMAIN, many)
@@ -242,10 +252,10 @@ def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
     equal = QueryGraph(range(37), Box((37,), (3,)))
     assert equal is not graph_of_sum
     for graph in (graph_of_sum, equal):
-        assert query.bounds(DOMAIN, adjacency, made_for(graph, EPSILON / 2))
-        assert query.accepts(DOMAIN, adjacency, made_for(graph))
-        assert not query.accepts(DOMAIN, adjacency, made_for(graph, EPSILON / 2))
-        assert not query.bounds(DOMAIN, adjacency, made_for(graph, is_constant_time=False))
+        assert query.in_domain(DOMAIN).bounds(DOMAIN.axes, adjacency, made_for(graph, EPSILON / 2))
+        assert query.in_domain(DOMAIN).accepts(DOMAIN.axes, adjacency, made_for(graph))
+        assert not query.in_domain(DOMAIN).accepts(DOMAIN.axes, adjacency, made_for(graph, EPSILON / 2))
+        assert not query.in_domain(DOMAIN).bounds(DOMAIN.axes, adjacency, made_for(graph, is_constant_time=False))
     for other in (
         QueryGraph(range(37), Box((37,), (2,))),
         QueryGraph(range(1, 38), Box((37,), (3,))),
@@ -253,28 +263,28 @@ def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
         complete(37),
         SimpleNamespace(structure=equal.structure, n=37, results=equal.results),
     ):
-        assert not query.bounds(DOMAIN, adjacency, made_for(other))
-        assert not query.accepts(DOMAIN, adjacency, made_for(other))
+        assert not query.in_domain(DOMAIN).bounds(DOMAIN.axes, adjacency, made_for(other))
+        assert not query.in_domain(DOMAIN).accepts(DOMAIN.axes, adjacency, made_for(other))
     disjoint = QUESTIONS["disjoint"]
     graph = disjoint.graph(DOMAIN, adjacency)
-    assert disjoint.bounds(DOMAIN, adjacency, made_for(disjoint_counts(PEOPLE, 2)))
+    assert disjoint.in_domain(DOMAIN).bounds(DOMAIN.axes, adjacency, made_for(disjoint_counts(PEOPLE, 2)))
     fewer = QueryGraph(graph.results, Simplex(graph.structure.bins[::-1].copy()))
     assert fewer.n == graph.n
     assert not np.array_equal(fewer.edges, graph.edges)
-    assert not disjoint.bounds(DOMAIN, adjacency, made_for(fewer))
+    assert not disjoint.in_domain(DOMAIN).bounds(DOMAIN.axes, adjacency, made_for(fewer))
     edge_by_edge = from_edges(graph.n, graph.edges, graph.results)
     assert np.array_equal(edge_by_edge.edges, graph.edges)
-    assert not disjoint.bounds(
-        DOMAIN, adjacency, made_for(edge_by_edge)
+    assert not disjoint.in_domain(DOMAIN).bounds(
+        DOMAIN.axes, adjacency, made_for(edge_by_edge)
     )  # of another kind, so it is not looked through
 
 
 def test_ranks_are_those_of_the_question_and_of_its_neighbours():
     query = QUESTIONS["median"]
-    ranked = by_ranks(query.graph(DOMAIN, Adjacency()), EPSILON, query.ranks(Adjacency()))
-    assert query.accepts(DOMAIN, Adjacency(), ranked)
-    assert not query.bounds(DOMAIN, SWAPPED, ranked)
-    assert not replace(query, people=PEOPLE + 1).bounds(DOMAIN, Adjacency(), ranked)
+    ranked = by_ranks(query.graph(DOMAIN, Adjacency()), EPSILON, query.terms.ranks(Adjacency()))
+    assert query.in_domain(DOMAIN).accepts(DOMAIN.axes, Adjacency(), ranked)
+    assert not query.in_domain(DOMAIN).bounds(DOMAIN.axes, SWAPPED, ranked)
+    assert not replace(query, people=PEOPLE + 1).in_domain(DOMAIN).bounds(DOMAIN.axes, Adjacency(), ranked)
 
 
 def test_results_are_as_many_as_are_planned_for(monkeypatch):
@@ -307,9 +317,9 @@ def test_as_many_records_as_are_declared(records, added, swapped):
     counts = [np.array([records, 0, 0])]
     for adjacency, good in ((Adjacency(), added), (SWAPPED, swapped)):
         with contextlib.nullcontext() if good else refused("data.people-misfits-data"):
-            assert QUESTIONS["count"].answer(DOMAIN, adjacency, counts) == 0
+            assert QUESTIONS["count"].in_domain(DOMAIN).answer(DOMAIN.axes, adjacency, counts) == 0
             by_debt = [records, 0, 0, 0]
-            assert QUESTIONS["median"].records(DOMAIN, adjacency, [np.array(by_debt)]) == by_debt
+            assert QUESTIONS["median"].in_domain(DOMAIN).records(DOMAIN.axes, adjacency, [np.array(by_debt)]) == by_debt
 
 
 def test_conditions_and_priors_in_one_form():
@@ -329,13 +339,13 @@ def test_people_out_of_bounds_are_refused_without_their_number(rng):
     query = QUESTIONS["sum"]
     records = list(people(rng, PEOPLE + 1).itertuples(index=False, name=None))
     with refused("data.people-misfits-data") as caught:
-        query.answer(DOMAIN, Adjacency(), counted(query, records))
+        query.in_domain(DOMAIN).answer(DOMAIN.axes, Adjacency(), counted(query, records))
     assert "13" not in str(caught.value)
     with refused("data.people-misfits-data"):
-        query.answer(DOMAIN, Adjacency(REPLACE, drops=False), counted(query, records[:11]))
-    assert query.answer(DOMAIN, Adjacency(REPLACE, drops=True), counted(query, records[:11])) == naive(
-        "sum", records[:11]
-    )
+        query.in_domain(DOMAIN).answer(DOMAIN.axes, Adjacency(REPLACE, drops=False), counted(query, records[:11]))
+    assert query.in_domain(DOMAIN).answer(
+        DOMAIN.axes, Adjacency(REPLACE, drops=True), counted(query, records[:11])
+    ) == naive("sum", records[:11])
 
 
 @pytest.mark.parametrize(
@@ -380,17 +390,17 @@ def test_questions_that_are_none_are_refused(make, error):
 def test_persons_of_whom_records_are_left_out_are_a_question_of_those_by_an_id():
     """One person moves it by one, however many records she has; one of whom nothing is known, by as many as he has."""
     query = FiniteQuery.left_out("x", **ASK)
-    assert query.margins(DOMAIN) == ()
+    assert query.in_domain(DOMAIN).margins(DOMAIN.axes) == ()
     assert query.graph(DOMAIN, Adjacency()).results == range(PEOPLE + 1)
     for n, answer in ((0, 0), (5, 5), (PEOPLE, PEOPLE), (PEOPLE + 1, PEOPLE), (2**40, PEOPLE)):
-        assert query.answer(DOMAIN, Adjacency(), [np.array(n)]) == answer
+        assert query.in_domain(DOMAIN).answer(DOMAIN.axes, Adjacency(), [np.array(n)]) == answer
     for max_records in (1, 7):
         by_id = Adjacency(fn.PrivacyUnit("person", max_records, id="p"))
-        assert (query.steps(by_id), query.record_epsilon(by_id)) == (1, EPSILON)
-        assert query.steps(by_id.for_unit(fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE))) == 1
-        assert query.steps(by_id.for_unit(fn.PrivacyUnit())) == 1
-        assert query.steps(by_id.for_unit(fn.PrivacyUnit("home", 9))) == 9
-        assert query.steps(by_id.for_unit(fn.PrivacyUnit("home", 9, fn.Neighbours.REPLACE_ONE))) == 18
+        assert (query.terms.steps(by_id), query.terms.record_epsilon(by_id)) == (1, EPSILON)
+        assert query.terms.steps(by_id.for_unit(fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE))) == 1
+        assert query.terms.steps(by_id.for_unit(fn.PrivacyUnit())) == 1
+        assert query.terms.steps(by_id.for_unit(fn.PrivacyUnit("home", 9))) == 9
+        assert query.terms.steps(by_id.for_unit(fn.PrivacyUnit("home", 9, fn.Neighbours.REPLACE_ONE))) == 18
     with refused("spec.left-out-question-needs-id"):
         fn.Publication(workload(), fn.PrivacyUnit("person", 2), questions=(query,))
 
@@ -417,18 +427,51 @@ def test_questions_that_the_domain_cannot_answer_are_refused(query, error):
 
 def test_missing_values_are_counted_and_not_added_up():
     domain = fn.Domain(hours=fn.Ordered(0, 3, missing={"unknown": [9]}, if_missing="unknown", if_outside="unknown"))
-    FiniteQuery.count("x", where={"hours": {"values": ["unknown", 1]}}, **ASK).check(domain)
+    FiniteQuery.count("x", where={"hours": {"values": ["unknown", 1]}}, **ASK).in_domain(domain)
     for query in (FiniteQuery.sum("x", "hours", **ASK), FiniteQuery.median("x", "hours", **ASK)):
         with refused("workload.question-about-missing-category"):
-            query.check(domain)
+            query.in_domain(domain)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        (("state", (0,)),),
+        ((("state", [0]),),),
+        ((("state", 0),),),
+        ((("state", ()),),),
+        ((("state", (-1,)),),),
+        ((("state", (True,)),),),
+        ((("state", (0,)), ("state", (1,))),),
+        ([("state", (0,))],),
+        (((5, (0,)),),),
+    ],
+)
+def test_conditions_of_the_kernel_are_cells_of_different_attributes(where):
+    assert CellQuestion("x", "count", 5, Fraction(1), None, ((("state", (0, 2)),),)).where == ((("state", (0, 2)),),)
+    with refused("workload.condition-cells-invalid"):
+        CellQuestion("x", "count", 5, Fraction(1), None, where)
+
+
+def test_a_question_of_the_kernel_fits_its_domain_or_is_refused():
+    """A cell beyond the last would otherwise fail while records are counted."""
+    with refused("workload.condition-cells-invalid"):
+        replace(QUESTIONS["median"].terms, values=[-2, -1, 0, 1])
+    for where in ((("state", (3,)),), (("state", (0,)), ("kids", (1, 4)))):
+        with refused("workload.condition-cell-unknown"):
+            CellQuestion("x", "count", 5, Fraction(1), None, (where,)).check(DOMAIN.axes)
+    for values in ((), (-2, -1, 0)):
+        question = replace(QUESTIONS["median"].in_domain(DOMAIN), values=values)
+        with refused("workload.question-values-misfit"):
+            question.graph(DOMAIN.axes, Adjacency())
 
 
 def test_questions_about_more_cells_than_are_counted_for_one_are_refused():
     query = FiniteQuery.count("x", where={"a": 1, "b": 1}, **ASK)
     half = MARGIN_CELLS // 2
-    query.check(fn.Domain(a=fn.Ordered(1, half), b=fn.Ordered(0, 1)))
+    query.in_domain(fn.Domain(a=fn.Ordered(1, half), b=fn.Ordered(0, 1)))
     with refused("workload.question-too-many-cells"):
-        query.check(fn.Domain(a=fn.Ordered(0, half), b=fn.Ordered(0, 1)))
+        query.in_domain(fn.Domain(a=fn.Ordered(0, half), b=fn.Ordered(0, 1)))
 
 
 def test_priors_and_aims_are_checked_before_anything():
@@ -472,7 +515,9 @@ def test_mechanisms_are_written_and_read_back(name):
     mechanism = choose(query, DOMAIN, Adjacency(unit)).mechanism
     document = json.loads(json.dumps(documents.document(mechanism)))
     assert document["form"] == form
-    parsed = documents.read(query.graph(DOMAIN, Adjacency(unit)), query.epsilon, document, query.ranks(Adjacency(unit)))
+    parsed = documents.read(
+        query.graph(DOMAIN, Adjacency(unit)), query.epsilon, document, query.terms.ranks(Adjacency(unit))
+    )
     assert documents.document(parsed) == document
     assert parsed.log_ratio() == mechanism.log_ratio() <= query.epsilon
     if isinstance(mechanism, ClampedMechanism | RankMechanism):
@@ -793,7 +838,7 @@ def test_specifications_are_refused_where_they_are_wrong(old, new, error):
 
 
 def measured(plan, data, source=noise):
-    counter = open_counter(data, plan.publication.workload.domain, plan.publication.source)
+    counter = open_counter(data, plan.publication.workload.domain.axes, plan.publication.source)
     with Ledger(":memory:") as ledger:
         return measuring.measure(plan.order, counter, ledger, noise=source)
 
@@ -990,7 +1035,7 @@ def test_clamped_noise_is_made_up_to_its_limits(monkeypatch):
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("name", [name for name, query in QUESTIONS.items() if query.quantile_level is None])
+@pytest.mark.parametrize("name", [name for name, query in QUESTIONS.items() if query.terms.quantile_level is None])
 def test_margins_of_answers_cover_the_truth(name):
     """The guarantee holds for any truth: 3,000 draws at the worst of several truths, at 1e-6."""
     mechanism = choose(QUESTIONS[name], DOMAIN, Adjacency()).mechanism

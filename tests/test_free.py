@@ -135,7 +135,7 @@ def profile_of(plan):
 
 def counted(plan, ledger, source=None):
     domain = plan.publication.workload.domain
-    counter = HistogramCounter(np.zeros(domain.shape, dtype=int), domain)
+    counter = HistogramCounter(np.zeros(domain.shape, dtype=int), domain.axes)
     return measuring.measure(plan.order, counter, ledger, noise=source or Replay())
 
 

@@ -19,11 +19,11 @@ from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.releases import answer_report
-from fitnoise.kernel.domain import DERIVED, RESERVED
 from fitnoise.messages import ValueKind, translator
 from fitnoise.planning import what_if
 from fitnoise.reading.layouts import layout
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
+from fitnoise.request.domain import DERIVED, RESERVED
 from fitnoise_studio import page_parts
 from headed import html_columns, html_tables, terminal_columns, under
 from laws.releases import answered, by_command

@@ -36,7 +36,7 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.comparisons import separate_budgets
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
-from fitnoise.kernel.domain import HierarchyShare, attribute_document
+from fitnoise.kernel.domain import HierarchyShare
 from fitnoise.kernel.places import RegularTree
 from fitnoise.kernel.units import DataSource
 from fitnoise.mechanisms.gaussian import budgets
@@ -46,6 +46,7 @@ from fitnoise.mechanisms.gaussian import planning as gaussian_planning
 from fitnoise.messages import english
 from fitnoise.planning import what_if
 from fitnoise.planning.comparison import compare
+from fitnoise.request.attributes import attribute_document
 from fitnoise.request.documents import Spec
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import exchangeable_attributes, uneven_levels
@@ -99,21 +100,21 @@ def test_the_leaves_may_be_called_as_the_hierarchy():
 def test_a_level_is_laid_out_along_the_levels_above_it():
     domain = fn.Domain(geo=zoo.places(2, 3, 2), sex=fn.Ordered(0, 1))
     regions, districts, tracts = "region", "district in region", "tract in district"
-    assert domain.counting_axes(("sex", regions)) == (("sex", ("sex",)), ("region", ("region",)))
-    assert domain.counting_axes((districts, "sex")) == (("district", (regions, districts)), ("sex", ("sex",)))
-    assert domain.counting_axes((regions, districts, tracts)) == (("tract", (regions, districts, tracts)),)
-    assert domain.counting_axes((tracts,)) == (("tract", ("district", tracts)),)
+    assert domain.axes.counting_axes(("sex", regions)) == (("sex", ("sex",)), ("region", ("region",)))
+    assert domain.axes.counting_axes((districts, "sex")) == (("district", (regions, districts)), ("sex", ("sex",)))
+    assert domain.axes.counting_axes((regions, districts, tracts)) == (("tract", (regions, districts, tracts)),)
+    assert domain.axes.counting_axes((tracts,)) == (("tract", ("district", tracts)),)
     for odd in ((districts, "tract in region"), ("geo", districts), ("tract in region", "district")):
         with refused("domain.shares-not-nested"):
-            domain.counting_axes(odd)
+            domain.axes.counting_axes(odd)
     uneven = fn.Domain(
         geo=fn.Hierarchy(list("abc"), [(1, 1, 1), (1, 1, 2), (1, 2, 3), (2, 3, 4), (2, 4, 5), (2, 4, 6)])
     )
     assert "c in b" not in uneven.sizes
     with refused("domain.shares-not-nested"):
-        uneven.counting_axes(("b in a", "c in a"))
+        uneven.axes.counting_axes(("b in a", "c in a"))
     with refused("domain.unknown-attribute"):
-        domain.counting_axes(("nowhere",))
+        domain.axes.counting_axes(("nowhere",))
     assert HierarchyShare("geo", ("u", "v"), 0, 1, 3).size == 3
 
 
@@ -330,7 +331,7 @@ def test_what_arithmetic_says_of_a_tree_is_what_its_rows_say(branching):
         assert (view.drops(by_default=True), view.drops(by_default=False)) == (True, False)
     axes = [*levels, *(f"{lower} in {upper}" for upper, lower in itertools.combinations(levels, 2))]
     for names in [(), ("geo",), *itertools.combinations(axes, 1), *itertools.combinations(axes, 2)]:
-        assert one.max_cells_sharing("geo", names) == other.max_cells_sharing("geo", names)
+        assert one.axes.max_cells_sharing("geo", names) == other.axes.max_cells_sharing("geo", names)
 
 
 TWICE = {
@@ -381,7 +382,7 @@ def test_a_tree_by_numbers_is_planned_counted_and_released_as_its_rows_are(table
     cells = np.argwhere(counts >= 0).repeat(counts.ravel(), axis=0)
     frame = pd.DataFrame({"geo": np.array(numbers.values)[cells[:, 0]], "sex": cells[:, 1], "age": cells[:, 2]})
     margins = [("state",), ("county", "sex"), ("geo", "age"), ("tract",)]
-    tallies = [open_counter(frame, d, DataSource()).count(margins) for d in domains]
+    tallies = [open_counter(frame, d.axes, DataSource()).count(margins) for d in domains]
     for m in margins:
         np.testing.assert_array_equal(tallies[0][m], tallies[1][m])
     releases = [fn.Release(plan, plan_answers) for plan, plan_answers in zip((one, other), answers, strict=True)]
@@ -458,8 +459,8 @@ def test_levels_counted_from_codes_of_leaves_equal_those_from_counts():
     cells = np.argwhere(counts >= 0).repeat(counts.ravel(), axis=0)
     frame = pd.DataFrame({"fips": [zoo.UNEVEN.values[i] for i in cells[:, 0]], "sex": cells[:, 1]})
     margins = [("state",), ("state", "sex"), ("county", "sex"), ("state", "county"), ("sex", "geo")]
-    from_counts = HistogramCounter(counts, domain).count(margins)
-    from_records = open_counter(frame, domain, DataSource()).count(margins)
+    from_counts = HistogramCounter(counts, domain.axes).count(margins)
+    from_records = open_counter(frame, domain.axes, DataSource()).count(margins)
     for m in margins:
         np.testing.assert_array_equal(from_counts[m], from_records[m])
     np.testing.assert_array_equal(

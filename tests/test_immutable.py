@@ -60,7 +60,7 @@ def copied(x):
 
 GOOD = {
     "plain": (None, True, 1, 1.5, "a", b"a", Fraction(1, 2), range(3), int),
-    "of NumPy": (np.str_("a"), np.float64(1.5), fn.Domain({np.str_("a"): fn.Categorical({1: np.str_("x")})})),
+    "of NumPy": (np.str_("a"), np.float64(1.5), fn.Domain({np.str_("a"): fn.Categorical([np.int8(1)])}).axes),
     "rows": ((1, "a"), (2, "b")),
     "rows of more": ((1, (2, (CLOSED,))), (3,)),
     "arrays": (CLOSED, BIG),
@@ -68,9 +68,9 @@ GOOD = {
     "enumeration": (Neighbours.REPLACE_ONE,),
     "dataclass": CostLimit("cap", Fraction(1)),
     "no dataclass": LabelTuples([("a", "b"), (1, 2)]),
-    "levels": fn.Domain(place=fn.Hierarchy(["a", "b"], [("x", "y"), ("x", "z")])),
-    "listed by numbers": fn.Domain(place=fn.Hierarchy.regular(a=10, b=100_000)),
-    "missing": fn.Domain(age=fn.Ordered(0, 9, missing={"none": [-1]}), pay=fn.Amount(0, 9)),
+    "levels": fn.Domain(place=fn.Hierarchy(["a", "b"], [("x", "y"), ("x", "z")])).axes,
+    "listed by numbers": fn.Domain(place=fn.Hierarchy.regular(a=10, b=100_000)).axes,
+    "missing": fn.Domain(age=fn.Ordered(0, 9, missing={"none": [-1]}), pay=fn.Amount(0, 9)).axes,
     "unit": fn.PrivacyUnit("person", 2, per_value={"month": 3}),
     "numbers of NumPy by value": fn.Domain(
         k=fn.Categorical(["a", "b"]),
@@ -78,10 +78,10 @@ GOOD = {
         named=fn.Amount(
             fn.ByAttribute("k", {"a": np.int64(-3)}, np.float32(-1.5)), fn.ByAttribute("k", [6, np.int8(3)]), step=0.5
         ),
-    ),
+    ).axes,
     "day of a subclass": (
         fn.DataSource(where={"born": {"below": Day(2024, 1, 1)}}),
-        fn.Domain(age=fn.Ordered(0, 9, date_part={"age_on": Day(2024, 1, 1)})),
+        fn.Domain(age=fn.Ordered(0, 9, date_part={"age_on": Day(2024, 1, 1)})).axes,
     ),
 }
 
@@ -130,7 +130,7 @@ def test_a_class_is_not_of_the_kernel_because_it_says_so(name):
 
 def test_kept_values_are_not_looked_at_nor_made():
     """The walk does not list the ten million codes of a regular tree."""
-    domain = fn.Domain(place=fn.Hierarchy.regular(a=10, b=100_000))
+    domain = fn.Domain(place=fn.Hierarchy.regular(a=10, b=100_000)).axes
     domain["a"].coding.__dict__["shared"] = [1, 2]
     assert changeable(domain) is None
     assert "codes" not in vars(domain["place"].tree)
@@ -158,7 +158,7 @@ def test_a_fixed_mapping_is_a_mapping_that_does_not_change():
 
 
 def test_a_copy_of_a_tree_cannot_be_written_to_either():
-    domain = fn.Domain(place=fn.Hierarchy(["a", "b"], [("x", "y"), ("x", "z")]))
+    domain = fn.Domain(place=fn.Hierarchy(["a", "b"], [("x", "y"), ("x", "z")])).axes
     for other in copied(domain):
         assert other == domain
         assert changeable(other) is None

@@ -38,7 +38,7 @@ def book(tmp_path):
 
 
 def measured(ledger, order=PLAN.order, source=None, counts=COUNTS, **options):
-    return measure(order, HistogramCounter(counts, DOMAIN), ledger, noise=source or Replay(3), **options)
+    return measure(order, HistogramCounter(counts, DOMAIN.axes), ledger, noise=source or Replay(3), **options)
 
 
 def failing(number, text="no luck"):

@@ -27,10 +27,11 @@ from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter, Tally
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
+from fitnoise.kernel.domain import axis_key
 from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.ledger import rules as ledgers
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.order import CostLimit, DeclaredSize, Order, axis_key
+from fitnoise.kernel.order import CostLimit, DeclaredSize, Order
 from fitnoise.kernel.profiles import ceil_dyadic, joint
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.planning.plan import Plan
@@ -161,7 +162,7 @@ def people(plan, rng):
 
 
 def counter_of(plan, people, **source):
-    return DuckCounter.from_frame(people, plan.publication.workload.domain, DataSource(**source))
+    return DuckCounter.from_frame(people, plan.publication.workload.domain.axes, DataSource(**source))
 
 
 def test_check_count_charge_and_only_then_noise(plan, people, tmp_path):
@@ -320,7 +321,7 @@ def test_an_attribute_without_a_margin_has_one_of_its_own():
     """A level stands for its hierarchy, and designs may name attributes in any order."""
     tree = fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b")])
     domain = fn.Domain(place=tree, age=fn.Ordered(0, 1), sex=fn.Categorical(["f", "m"]), only=fn.Ordered(0, 0))
-    order = SimpleNamespace(domain=domain)
+    order = SimpleNamespace(domain=domain.axes)
     by_sex = SimpleNamespace(margins=lambda: [("sex", "age"), ()], attributes=lambda: ("sex", "age", "region"))
     by_age = SimpleNamespace(margins=lambda: [("age", "sex")], attributes=lambda: ("only",))
     by_place = SimpleNamespace(margins=lambda: [("region",)], attributes=lambda: ("region", "town"))
@@ -357,7 +358,7 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours):
     cost = step * records**2
     domain = plan.publication.workload.domain
     with Ledger(":memory:") as ledger:
-        entry = run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger).charge
+        entry = run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain.axes), ledger).charge
         assert ledger.entries()[0] == entry
     assert entry.kind == "charge"
     assert entry.rho == Fraction(math.ceil(cost / 2 * 2**64), 2**64)
@@ -417,13 +418,13 @@ def test_a_tampered_strategy_is_charged_for_what_it_measures(change):
     assert plan.hash != honest.hash
     plan.__dict__["exact_cost"] = Fraction(1, 10**6)  # what a plan says of itself does not matter either
     counts = np.zeros(domain.shape, dtype=int)
-    empty = run(plan, HistogramCounter(counts, domain))
+    empty = run(plan, HistogramCounter(counts, domain.axes))
     assert empty.charge.rho == ceil_dyadic(cost / 2)
     worst = 0
     for cell in range(domain.size):  # and this is what one record moves
         counts[...] = 0
         counts.flat[cell] = 1
-        worst = max(worst, distance(plan, empty, run(plan, HistogramCounter(counts, domain))))
+        worst = max(worst, distance(plan, empty, run(plan, HistogramCounter(counts, domain.axes))))
     assert worst == cost
 
 
@@ -437,7 +438,7 @@ def test_a_tampered_document_is_refused_or_pays():
     document["tables"][0]["cost"]["cost_squared"] = str(4 * honest.table_part.exact_cost)
     plan = Plan.from_json(json.dumps(document))
     domain = plan.publication.workload.domain
-    counts = HistogramCounter(np.zeros(domain.shape, dtype=int), domain)
+    counts = HistogramCounter(np.zeros(domain.shape, dtype=int), domain.axes)
     assert run(plan, counts).charge.rho == ceil_dyadic(2 * honest.table_part.exact_cost)
 
 
@@ -489,7 +490,7 @@ def test_a_record_that_is_dropped_moves_nothing(column, plan, people):
 def test_records_are_measured_as_their_histogram_is(any_plan, rng, one_engine):
     domain = any_plan.publication.workload.domain
     cells = random_cells(domain, 30, rng)
-    records = run(any_plan, DuckCounter.from_frame(frame_of(domain, cells), domain, DataSource()))
+    records = run(any_plan, DuckCounter.from_frame(frame_of(domain, cells), domain.axes, DataSource()))
     counts = run(any_plan, counter_of_counts(histogram(domain, cells), domain))
     assert [len(y) for y in records.answers[0]] == [g.answers.sum() for g in any_plan.table_part.strategy.groups]
     for y, z in zip(records.answers[0], counts.answers[0], strict=True):
@@ -535,7 +536,9 @@ def composed(plan, *others):
 
 def counted(plan, ledger, counts=None):
     domain = plan.publication.workload.domain
-    return run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int) if counts is None else counts, domain), ledger)
+    return run(
+        plan, HistogramCounter(np.zeros(domain.shape, dtype=int) if counts is None else counts, domain.axes), ledger
+    )
 
 
 @pytest.mark.parametrize("records", [1, 3])
@@ -648,9 +651,14 @@ VARIANTS = [
 ]
 
 
-def test_the_key_of_an_attribute_stands_for_all_that_is_declared_of_it():
-    keys = [axis_key(fn.Domain({name: a}), name) for a in VARIANTS for name in ("age", "age ", "Age:1")]
-    assert len(set(keys)) == len(keys)
+def test_the_key_of_an_attribute_stands_for_all_that_decides_its_cells():
+    """Labels and names of cells are no part of it, and everything else that is declared is."""
+    keyed = {}
+    for a, name in itertools.product(VARIANTS, ("age", "age ", "Age:1")):
+        decides = a.axis.coding, a.column or name, a.derived
+        key = axis_key(fn.Domain({name: a}).axes, name)
+        assert keyed.setdefault(key, (name, decides)) == (name, decides)
+    assert len(keyed) == len(set(keyed.values())) == 3 * (len(VARIANTS) - 4)
     for kind in {type(a) for a in VARIANTS}:  # a field added later must enter the key, and this list
         names = {f.name for f in fields(kind) if f.init}
         assert names == {
@@ -733,7 +741,7 @@ def test_data_far_above_the_bound_wrap_modulo_2_to_the_64(name, rng):
     domain = plan.publication.workload.domain
     counts = huge(domain, rng)
     source = Replay(6)
-    result = run(plan, HistogramCounter(counts, domain), source=source)
+    result = run(plan, HistogramCounter(counts, domain.axes), source=source)
     exact = exact_answers(plan, counts)
     assert all(y.dtype == np.int64 for y in result.answers[0])
     assert flat(result) == [wrapped(x + z) for x, z in zip(exact, source.drawn, strict=True)]
@@ -747,7 +755,7 @@ def test_where_the_bound_is_large_nothing_wraps(name, rng):
     domain = plan.publication.workload.domain
     counts = huge(domain, rng)
     source = Replay(6)
-    result = run(plan, HistogramCounter(counts, domain), source=source)
+    result = run(plan, HistogramCounter(counts, domain.axes), source=source)
     assert all(y.dtype == object and all(type(x) is int for x in y) for y in result.answers[0])
     assert flat(result) == [x + z for x, z in zip(exact_answers(plan, counts), source.drawn, strict=True)]
 
@@ -762,11 +770,11 @@ def test_within_the_bound_int64_is_exact(name):
     for cell in range(min(domain.size, 12)):
         counts = np.zeros(domain.size, dtype=np.int64)
         counts[cell] = largest
-        result = run(plan, HistogramCounter(counts, domain))
+        result = run(plan, HistogramCounter(counts, domain.axes))
         assert all(y.dtype == np.int64 for y in result.answers[0])
         assert flat(result) == exact_answers(plan, counts)
     above = with_bound(name, largest + 1)
-    counts = HistogramCounter(np.zeros(domain.size, dtype=int), domain)
+    counts = HistogramCounter(np.zeros(domain.size, dtype=int), domain.axes)
     assert any(y.dtype == object for y in run(above, counts).answers[0])
 
 
@@ -778,7 +786,7 @@ def test_noise_is_added_in_wrapping_arithmetic_and_never_saturates(max_records, 
     domain = plan.publication.workload.domain
     counts = rng.integers(1, 1000, size=domain.shape)
     exact = [x + extreme for x in exact_answers(plan, counts)]
-    result = flat(run(plan, HistogramCounter(counts, domain), source=source))
+    result = flat(run(plan, HistogramCounter(counts, domain.axes), source=source))
     assert result == ([wrapped(x) for x in exact] if max_records == 1 else exact)
     assert any(wrapped(x) != x for x in exact)
 
@@ -796,7 +804,7 @@ def test_every_answer_has_its_own_fresh_draw(plan, people):
 
 def histogram_of(plan, people):
     domain = plan.publication.workload.domain
-    margins = DuckCounter.from_frame(people, domain, DataSource()).count([tuple(domain)])
+    margins = DuckCounter.from_frame(people, domain.axes, DataSource()).count([tuple(domain)])
     return margins[tuple(domain)]
 
 
@@ -851,7 +859,7 @@ def test_counts_of_another_domain_are_refused():
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 5), c=fn.Ordered(0, 1))
     with Ledger(":memory:") as ledger:
         with refused("data.counts-of-another-domain"):
-            run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger, CLOSED)
+            run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain.axes), ledger, CLOSED)
         assert ledger.entries() == []
 
 
@@ -918,7 +926,7 @@ def test_an_edited_plan_above_its_own_limit_is_refused(limit):
     domain = plan.publication.workload.domain
     with Ledger(":memory:") as ledger:
         with refused("plan.plan-above-limit"):
-            run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger, CLOSED)
+            run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain.axes), ledger, CLOSED)
         assert ledger.entries() == []
 
 
@@ -945,7 +953,7 @@ def test_a_budget_is_one_relative_to_cell_budgets():
     assert louder.loss.rho < 1 < louder.table_part.exact_weighted_cost / 2
     with Ledger(":memory:") as ledger:
         with refused("plan.plan-above-limit"):
-            run(louder, HistogramCounter(np.zeros(2, dtype=int), plan.publication.workload.domain), ledger, CLOSED)
+            run(louder, HistogramCounter(np.zeros(2, dtype=int), plan.publication.workload.domain.axes), ledger, CLOSED)
         assert ledger.entries() == []
 
 
@@ -959,7 +967,7 @@ def test_integers_changed_after_pricing_are_priced_again():
     mixing.setflags(write=True)
     mixing *= 10
     with Ledger(":memory:") as ledger:
-        entry = run(plan, HistogramCounter(np.array([1, 2]), plan.publication.workload.domain), ledger).charge
+        entry = run(plan, HistogramCounter(np.array([1, 2]), plan.publication.workload.domain.axes), ledger).charge
     assert Fraction(entry.detail["rho"]) == 50 * before
 
 
@@ -1002,7 +1010,7 @@ def test_an_id_and_composed_plans_exclude_each_other():
 
 @pytest.mark.parametrize("asks", [(), (False,), (False, True)])
 def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks):
-    domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"])).axes
     fields = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
     designs = [SimpleNamespace(asks_left_out=x) for x in asks]
     order = SimpleNamespace(domain=domain, sizes=(), designs=designs, **fields)
@@ -1011,7 +1019,7 @@ def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks
 
 
 def test_without_a_requested_margin_only_left_out_records_are_counted():
-    domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"])).axes
     design = SimpleNamespace(asks_left_out=True)
     fields = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
     order = SimpleNamespace(domain=domain, sizes=(DeclaredSize(0, exactly=True),), designs=[design], **fields)
@@ -1042,7 +1050,7 @@ def test_a_design_receives_the_largest_count_and_the_number_of_left_out_records(
 
 @pytest.mark.parametrize("merge", [None, (), ("pay",)])
 def test_counts_have_a_digest_of_all_that_decides_them(merge):
-    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 4))
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 4)).axes
     unit = fn.PrivacyUnit(
         "person", 3, id=None if merge is None else "pid", once_per=["sex"], sum_within_unit=merge or ()
     )

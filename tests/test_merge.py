@@ -92,7 +92,7 @@ def counter(source, rows, folder, max_records, pattern=NO_PATTERN, merge=BOTH, *
     made_source = zoo.COUNTERS[source]
     where = DataSource(table=made_source.table, outside_domain=DROP if drop else REFUSE)
     return open_counter(
-        made_source.make(stored(rows), folder), DOMAIN, where, RecordBound("person", max_records, pattern, merge)
+        made_source.make(stored(rows), folder), DOMAIN.axes, where, RecordBound("person", max_records, pattern, merge)
     )
 
 
@@ -397,7 +397,7 @@ def test_a_person_moves_what_so_many_records_move_and_nobody_else_s(
 def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern, merge):
     rng, largest = np.random.default_rng(2), 0
     unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern, sum_within_unit=merge)
-    charged = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
+    charged = DOMAIN.axes.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
     for _ in range(400):
         records = [(*record(rng), "p") for _ in range(int(rng.integers(1, 12)))]
         before, after = (
@@ -433,7 +433,7 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(max_records, t
 
     def measured(rows):
         frame = pd.DataFrame(rows, columns=list(STORED))
-        opened = open_counter(frame, DOMAIN, DataSource(outside_domain=DROP), unit.bound)
+        opened = open_counter(frame, DOMAIN.axes, DataSource(outside_domain=DROP), unit.bound)
         source = Replay(1)
         with fn.Ledger(":memory:") as ledger:
             (answers,) = measuring.measure(plan.order, opened, ledger, noise=source).answers
@@ -495,7 +495,9 @@ def test_a_unit_that_cannot_add_up_an_attribute_is_refused(arguments, code):
 @pytest.mark.parametrize("merge", [("shop",), ("pay",), ("turnover", "age")])
 def test_nothing_but_amounts_of_the_domain_is_added_up(merge):
     with refused("data.sum-within-unit-attribute-not-amount"):
-        open_counter(pd.DataFrame({"person": ["p"]}), DOMAIN, DataSource(), RecordBound("person", 2, NO_PATTERN, merge))
+        open_counter(
+            pd.DataFrame({"person": ["p"]}), DOMAIN.axes, DataSource(), RecordBound("person", 2, NO_PATTERN, merge)
+        )
     with refused("spec.sum-within-unit-needs-amount"):
         fn.Publication(SUMS, fn.PrivacyUnit("person", id="person", sum_within_unit=merge))
     with refused("plan.sum-within-unit-unknown-amount"):
@@ -508,7 +510,7 @@ def test_ranges_of_added_amounts_are_integer_steps_from_zero():
     with refused("spec.sum-within-unit-amount-unusable"):
         fn.Publication(fn.Workload(domain, [fn.table(sum="pay", margin=50)]), unit)
     with refused("data.sum-within-unit-amount-range-invalid"):
-        open_counter(pd.DataFrame({"person": ["p"], "pay": [1.0]}), domain, DataSource(), unit.bound)
+        open_counter(pd.DataFrame({"person": ["p"], "pay": [1.0]}), domain.axes, DataSource(), unit.bound)
 
 
 def test_units_that_are_other_persons_pay_as_if_nothing_were_added_up():
@@ -638,7 +640,7 @@ def test_data_that_are_counted_otherwise_than_was_planned_are_refused(plan, tmp_
         with refused("data.counts-of-another-plan"):
             fn.release(p, data, ledger=tmp_path / "l.db")
     opened = open_counter(
-        transactions(), unmerged.publication.domain, unmerged.publication.source, unmerged.order.unit.bound
+        transactions(), unmerged.publication.domain.axes, unmerged.publication.source, unmerged.order.unit.bound
     )
     with fn.Ledger(":memory:") as ledger, refused("data.bound-differs"):
         measuring.measure(plan.order, opened, ledger)

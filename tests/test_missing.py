@@ -266,7 +266,7 @@ def test_what_is_not_declared_is_refused_and_the_cells_are_named_first(census, c
 def test_a_refusal_advises_what_changes_something(options, ways):
     domain = fn.Domain(age=fn.Ordered(0, 2, **options))
     with refused("data.records-outside-domain") as caught:
-        open_counter(pd.DataFrame({"age": [0, 7]}), domain, fn.DataSource()).count([("age",)])
+        open_counter(pd.DataFrame({"age": [0, 7]}), domain.axes, fn.DataSource()).count([("age",)])
     advice = ('outside_domain = "drop"', '"drop" where an attribute itself says "refuse"')
     assert [x in str(caught.value) for x in advice] == ways
 

@@ -14,12 +14,13 @@ import fitnoise as fn
 import zoo
 from designs import cells_over, of_margins, of_sectors
 from fitnoise.kernel import measure as measuring
+from fitnoise.kernel.codings import Codes
 from fitnoise.kernel.designs.answers import AnswerDesign
-from fitnoise.kernel.domain import attribute_document
+from fitnoise.kernel.domain import Axis, Domain, axis_key
 from fitnoise.kernel.immutable import changeable
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.order import CostLimit, DeclaredSize, Order, axis_key
+from fitnoise.kernel.order import CostLimit, DeclaredSize, Order
 from fitnoise.kernel.units import Account, Adjacency, DataSource, OutsideDomain
 from fitnoise.mechanisms.finite.families import tight_constraints
 from fitnoise.mechanisms.finite.ranks import by_ranks
@@ -33,12 +34,15 @@ SECTORS = of_sectors(CELLS, ([[1, 0], [0, 1]], {(0,): ([[1, 0], [1, 2]], 2.0)}))
 TOTALS = of_sectors(CELLS, ([[1, 0], [0, 1]], {(): ([[3, 0], [0, 1]], 1.0)}))
 MARGINS = of_margins(CELLS, 4.0, ((0,), [[1, 2]]))
 DOMAIN = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3))
+AXES = DOMAIN.axes
+ODD = Domain({**dict(AXES.entries), "a0": Axis(Codes([1, 2, 3]))})  # a list, which could change
+O_DEFINITION = b'["o",null,["Range",0,1,false],null]'
 
 
 def order(*designs, unit=None, **options):
     source = options.pop("source", DataSource("homes"))
     options = {"plan": "0" * 64, "mechanism": "test design"} | options
-    return Order(DOMAIN, source, unit or fn.PrivacyUnit("person", 2), designs, **options)
+    return Order(AXES, source, unit or fn.PrivacyUnit("person", 2), designs, **options)
 
 
 @pytest.mark.parametrize("exactly", [False, True])
@@ -73,7 +77,7 @@ class Freely(fn.PrivacyUnit):
         return 0
 
 
-class Wide(fn.Domain):
+class Wide(Domain):
     """A domain that says what it likes."""
 
 
@@ -84,17 +88,10 @@ class Lying(type(SECTORS)):
         return Loss.zero()
 
 
-class Odd(fn.Categorical):
-    """An attribute with a method of its own."""
-
-    def declared(self):
-        return {}
-
-
 HASH = "1" * 64
 ONE = Fraction(1)
 ANOTHER_TYPE = {
-    "domain": [Wide(dict(DOMAIN.attributes)), dict(DOMAIN.attributes), None],
+    "domain": [Wide(dict(AXES.entries)), dict(AXES.entries), DOMAIN, None],
     "source": [None, "homes", replace],
     "unit": [Freely("person", 2), None, "person"],
     "designs": [[SECTORS], SECTORS, (SECTORS, "another"), (Lying(SECTORS.structure, SECTORS.groups),), None],
@@ -119,7 +116,7 @@ def test_a_field_of_an_order_is_of_exactly_its_type(field):
 @pytest.mark.parametrize(
     ("field", "value", "code"),
     [
-        ("domain", fn.Domain({**dict(DOMAIN.attributes), "a0": Odd([1, 2, 3])}), "plan.order-field-changeable"),
+        ("domain", ODD, "plan.order-field-changeable"),
         ("plan", "0" * 63, "plan.order-plan-not-hash"),
         ("plan", "G" * 64, "plan.order-plan-not-hash"),
         ("plan", "A" * 64, "plan.order-plan-not-hash"),
@@ -229,10 +226,11 @@ def test_nothing_in_a_fresh_order_can_be_changed():
     assert not any(getattr(g, f.name).flags.writeable for g in fresh.designs[0].groups for f in fields(g))
     for name in ("sizes", "steps", "_by_name", "_shares"):
         with pytest.raises(TypeError, match="does not support item assignment"):
-            getattr(DOMAIN, name)["o"] = 7
+            getattr(AXES, name)["o"] = 7
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
-    odd = fn.Domain({**dict(DOMAIN.attributes), "a0": Odd([1, 2, 3])})
-    answer = AnswerDesign(query, odd, tight_constraints(query.graph(odd, base.adjacency), 1 / Fraction(2)))
+    answer = AnswerDesign(
+        query.in_domain(DOMAIN), ODD, tight_constraints(query.graph(DOMAIN, base.adjacency), 1 / Fraction(2))
+    )
     with refused("plan.order-field-changeable"):
         order(answer).without_cache()
 
@@ -303,7 +301,9 @@ def test_a_release_that_tells_how_many_there_are_has_no_bound_for_one_who_can_co
     designs = (SECTORS,)
     if asks_median:
         query = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1)
-        designs += (AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(swap)), 1)),)
+        designs += (
+            AnswerDesign(query.in_domain(DOMAIN), AXES, tight_constraints(query.graph(DOMAIN, Adjacency(swap)), 1)),
+        )
     base = order(*designs, unit=swap, sizes=sizes)
     assert (base.cost(fn.PrivacyUnit("home", 1)) is not None) is bounded
     assert base.cost(fn.PrivacyUnit("home", 1, fn.Neighbours.REPLACE_ONE)) == base.ledger_loss()
@@ -314,7 +314,9 @@ def test_an_answer_costs_every_record_of_another_unit_what_it_costs_one(neighbou
     """Exact, also where the unit has fewer records, or more that are no multiple of those of its own."""
     person = fn.PrivacyUnit("person", 2)
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
-    answer = AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(person)), Fraction(1, 2)))
+    answer = AnswerDesign(
+        query.in_domain(DOMAIN), AXES, tight_constraints(query.graph(DOMAIN, Adjacency(person)), Fraction(1, 2))
+    )
     base = order(answer, unit=person)
     for records in (1, 2, 5):
         cost = base.cost(fn.PrivacyUnit("home", records, neighbours))
@@ -326,8 +328,8 @@ def test_what_an_answer_costs_neighbours_of_another_graph_follows_from_what_it_c
     """A median by ranks, of one who can come or go: a step that replaces is two of them."""
     person = fn.PrivacyUnit("person", 2)
     query = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1)
-    graph, ranks = query.graph(DOMAIN, Adjacency(person)), query.ranks(Adjacency(person))
-    base = order(AnswerDesign(query, DOMAIN, by_ranks(graph, Fraction(1, 2), ranks)), unit=person)
+    graph, ranks = query.graph(DOMAIN, Adjacency(person)), query.terms.ranks(Adjacency(person))
+    base = order(AnswerDesign(query.in_domain(DOMAIN), AXES, by_ranks(graph, Fraction(1, 2), ranks)), unit=person)
     for unit, times in ((fn.PrivacyUnit("home", 5), Fraction(5, 2)), (PEOPLE[1], 2), (PEOPLE[5], 4)):
         assert base.cost(unit).epsilon == times * base.loss.epsilon
 
@@ -336,7 +338,9 @@ def test_an_answer_is_measured_only_at_the_price_that_its_question_names():
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
     adjacency = Adjacency(fn.PrivacyUnit("person", 2))
     for epsilon in (Fraction(1), Fraction(1, 4)):
-        base = order(AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, adjacency), epsilon)))
+        base = order(
+            AnswerDesign(query.in_domain(DOMAIN), AXES, tight_constraints(query.graph(DOMAIN, adjacency), epsilon))
+        )
         with refused("plan.mechanism-of-another-question"):
             base.without_cache()
 
@@ -380,7 +384,7 @@ def test_each_limit_counts_the_designs_it_is_for():
 
 
 def measured(base, ledger):
-    counter = HistogramCounter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN)
+    counter = HistogramCounter(np.zeros(DOMAIN.shape, dtype=int), AXES)
     return measuring.measure(base, counter, ledger, noise=Replay()).charge
 
 
@@ -460,12 +464,10 @@ def test_what_is_free_is_charged_only_where_nothing_grows():
         assert ledger.balance(base.account).spent == 12
 
 
-def test_axes_are_charged_under_the_complete_definition_of_an_attribute():
+def test_axes_are_charged_under_all_that_decides_their_cells():
     base = order(SECTORS, TOTALS)
-    definition = attribute_document(DOMAIN["o"]) | {"column": "o"}
-    document = json.dumps(definition, sort_keys=True, separators=(",", ":")).encode("ascii")
-    key = f"o:{hashlib.sha256(document).hexdigest()}"
-    assert axis_key(DOMAIN, "o") == key
+    key = f"o:{hashlib.sha256(O_DEFINITION).hexdigest()}"
+    assert axis_key(AXES, "o") == key
     assert base.ledger_loss() == replace(base.loss, axes=((key, 2),))
 
 
@@ -474,7 +476,7 @@ def test_cells_for_missing_values_are_numbered_as_they_are_declared():
     one, other = (
         fn.Domain(o=fn.Categorical(["a"], missing={x: [x] for x in names})) for names in (("u", "v"), ("v", "u"))
     )
-    assert axis_key(one, "o") != axis_key(other, "o")
+    assert axis_key(one.axes, "o") != axis_key(other.axes, "o")
 
 
 def test_records_may_keep_to_a_pattern_in_every_attribute_that_there_is():

@@ -8,12 +8,13 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.kernel import noise
-from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
+from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.messages import document, english
 from fitnoise.reading.description import unit_and_bound, unit_message
 from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import Spec
+from fitnoise.request.finite_queries import FiniteQuery
 from refused import refused
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")

@@ -29,7 +29,7 @@ X = fn.Domain(x=fn.Ordered(0, 9))
 
 
 def counts(data, domain, *names, policy=DROP, bound=None):
-    return open_counter(data, domain, DataSource(outside_domain=policy), bound).count([names])[names]
+    return open_counter(data, domain.axes, DataSource(outside_domain=policy), bound).count([names])[names]
 
 
 def people(n=2000, seed=3):
@@ -47,7 +47,7 @@ def truth(frame, *names):
 
 def refusal(data, code):
     with refused(code) as caught:
-        open_counter(data, X, DataSource())
+        open_counter(data, X.axes, DataSource())
     return str(caught.value)
 
 
@@ -209,7 +209,7 @@ def test_lists_that_are_no_files(tmp_path):
     assert "secret" not in refusal([a, "Xk7secret"], "data.data-file-missing")
     refusal([a, "s3://bucket/b.csv"], "data.data-over-network")
     with refused("data.data-of-unknown-kind"):
-        open_counter([a, 7], X, DataSource())
+        open_counter([a, 7], X.axes, DataSource())
 
 
 def test_from_the_command_line(tmp_path, capsys):

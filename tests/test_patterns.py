@@ -473,7 +473,7 @@ def test_levels_of_places_distinguish_their_own_places(domain, pattern, attribut
     design, cells, margins = plan.table_part.strategy, list(np.ndindex(*domain.shape)), _required_margins(plan.order)
     answers = []
     for i in range(domain.size):
-        counter = HistogramCounter(np.eye(domain.size, dtype=int)[i].reshape(domain.shape), domain)
+        counter = HistogramCounter(np.eye(domain.size, dtype=int)[i].reshape(domain.shape), domain.axes)
         exact = _exact_answers(plan.order, margins, *_count_margins(plan.order, margins, counter, None))
         answers.append(np.concatenate([y for x in exact for y in x]))
     rates = 1 / np.repeat(design.scales, design.portions) ** 2
@@ -481,7 +481,7 @@ def test_levels_of_places_distinguish_their_own_places(domain, pattern, attribut
     by_attribute = [dict(zip(domain, c, strict=True)) for c in cells]
     for max_records in (2, 3):
         unit = fn.PrivacyUnit("person", max_records, **pattern)
-        adjacency = Adjacency(unit, grid=domain)
+        adjacency = Adjacency(unit, grid=domain.axes)
         worst = max(x[np.ix_(v, v)].sum() for v in admissible(by_attribute, unit.pattern, max_records))
         charged = float(unit_cost(design, adjacency))
         assert worst <= charged * (1 + 1e-9)
@@ -493,13 +493,13 @@ def test_levels_of_places_distinguish_their_own_places(domain, pattern, attribut
 
 @pytest.mark.parametrize("domain", [PLACES, UNEVEN], ids=["even", "uneven"])
 def test_how_many_places_lie_in_one(domain):
-    assert [domain.max_cells_sharing("place", axes) for axes in ([], ["region"], ["town"], ["place", "region"])] == [
-        len(domain["place"].values), 2, 1, 1,
-    ]  # fmt: skip
-    assert (domain.max_cells_sharing("sex", []), domain.max_cells_sharing("sex", ["sex"])) == (2, 1)
+    axes, places = domain.axes, len(domain["place"].values)
+    for n, names in ((places, []), (2, ["region"]), (1, ["town"]), (1, ["place", "region"])):
+        assert axes.max_cells_sharing("place", names) == n
+    assert (axes.max_cells_sharing("sex", []), axes.max_cells_sharing("sex", ["sex"])) == (2, 1)
     if domain is PLACES:
-        assert domain.max_cells_sharing("place", ["town in region"]) == 2
-        assert domain.max_cells_sharing("place", ["region", "town in region"]) == 1
+        assert domain.axes.max_cells_sharing("place", ["town in region"]) == 2
+        assert domain.axes.max_cells_sharing("place", ["region", "town in region"]) == 1
 
 
 @pytest.mark.no_cover
@@ -517,13 +517,13 @@ def test_no_more_records_are_charged_than_have_place():
         (99, unit(fixed=["month", "sex"])),
         (2, replace(unit(once_per=["month"]), max_records=2)),
     ):
-        assert domain.adjacency(DataSource(), unit_of).records == max_records
+        assert domain.axes.adjacency(DataSource(), unit_of).records == max_records
         if unit_of.separation:  # cells outside the order are at no distance from others
             continue
         plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]), unit=unit_of, privacy="pure")
         assert plan.loss.epsilon == max_records * fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]),
                                                     privacy="pure").loss.epsilon  # fmt: skip
-    adjacency = domain.adjacency(DataSource(), unit(separation={"month": 6}, neighbours=REPLACE))
+    adjacency = domain.axes.adjacency(DataSource(), unit(separation={"month": 6}, neighbours=REPLACE))
     assert not adjacency.fixes_size  # she may have no record in one of the data, and one in the other
 
 
@@ -627,10 +627,12 @@ def test_levels_of_places_are_nobodys_cells():
     base = order(SECTORS)
     for once, right in ((["place"], True), (["region"], False), (["town"], False)):
         if right:
-            assert replace(base, domain=domain, designs=(design,), unit=person(2, *once)).loss.rho == Fraction(6, 2)
+            assert replace(base, domain=domain.axes, designs=(design,), unit=person(2, *once)).loss.rho == Fraction(
+                6, 2
+            )
         else:
             with refused("plan.pattern-unknown-attribute"):
-                replace(base, domain=domain, designs=(design,), unit=person(2, *once))
+                replace(base, domain=domain.axes, designs=(design,), unit=person(2, *once))
 
 
 def test_a_promise_of_the_cells_of_others_is_not_believed():
@@ -724,7 +726,7 @@ def test_designs_without_a_proof_for_others_cost_as_if_nothing_were_stated():
     domain, query = zoo.QUESTIONS["count"]
     adjacency = Adjacency(person(2, "o"))
     answer = zoo.DESIGNS["count by tight constraints"](adjacency)
-    base = replace(order(SECTORS), domain=domain, designs=(answer,), unit=adjacency.unit)
+    base = replace(order(SECTORS), domain=domain.axes, designs=(answer,), unit=adjacency.unit)
     free = replace(base, unit=adjacency.without_pattern.unit)
     for other in (fn.PrivacyUnit(), person(7), person(7, neighbours=REPLACE)):
         assert base.cost(other) == free.cost(other)

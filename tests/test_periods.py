@@ -51,7 +51,7 @@ STRATEGY = of_sectors(
 def order(*designs, unit=None, **options):
     options = {"plan": "5" * 64, "mechanism": "test design", "source": DataSource("people")} | options
     return Order(
-        DOMAIN, options.pop("source"), unit or fn.PrivacyUnit("person", 3, once_per=["o0"]), designs, **options
+        DOMAIN.axes, options.pop("source"), unit or fn.PrivacyUnit("person", 3, once_per=["o0"]), designs, **options
     )
 
 
@@ -61,7 +61,7 @@ COUNTS = np.random.default_rng(1).integers(0, 50, DOMAIN.shape)
 
 
 def counter(counts=COUNTS):
-    return HistogramCounter(counts, DOMAIN)
+    return HistogramCounter(counts, DOMAIN.axes)
 
 
 def records_of(period, counts=COUNTS):
@@ -308,7 +308,7 @@ def test_counts_that_were_made_elsewhere_are_drawn(book, folder, tmp_path):
     content = sealed(SERIES.order, counter(), None)
     assert content.startswith(UNSEALED)
     (tmp_path / "counts").write_bytes(content)
-    there = SealedCounter(tmp_path / "counts", DOMAIN, SERIES.order.source)
+    there = SealedCounter(tmp_path / "counts", DOMAIN.axes, SERIES.order.source)
     one = draw(SERIES, 1, there, book, folder, noise=Replay())
     assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)
     assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in separately_drawn(tmp_path, 1)[0].answers[0]]
@@ -520,10 +520,6 @@ def test_rows_above_62_bits_are_refused():
         Series(order(wide), "o0")
 
 
-def test_periods_are_called_as_tables_show_them():
-    assert [SERIES.label(t) for t in (0, 1, 3, 4)] == ["number 0", "1", "3", "number 4"]
-
-
 def test_what_was_computed_before_is_not_believed(book, folder):
     believed = Series(order(STRATEGY), "o0")
     believed.order.__dict__["loss"] = LOSS + LOSS
@@ -537,7 +533,7 @@ def test_an_attribute_with_levels_is_no_period():
     strategy = of_sectors(
         cells_over((), 3), (np.eye(3, dtype=int).tolist(), {(): (np.eye(3, dtype=int).tolist(), 9.0)})
     )
-    base = Order(domain, DataSource(), fn.PrivacyUnit(), (strategy,), plan="1" * 64, mechanism="test design")
+    base = Order(domain.axes, DataSource(), fn.PrivacyUnit(), (strategy,), plan="1" * 64, mechanism="test design")
     with refused("plan.series-period-has-levels"):
         Series(base, "o")
 

@@ -33,7 +33,7 @@ from fitnoise.kernel.counting import Tally
 from fitnoise.kernel.counting.persons import PersonSelector, person_id
 from fitnoise.kernel.counting.trial import ColumnKind, PersonTrial
 from fitnoise.kernel.designs.answers import AnswerDesign
-from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.designs.questions import CellQuestion
 from fitnoise.kernel.exact_powers import exp_below
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.order import Order
@@ -42,6 +42,7 @@ from fitnoise.mechanisms.finite import geometric
 from fitnoise.planning.free_queries import free_counts
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
+from fitnoise.request.finite_queries import FiniteQuery
 from laws.counting import DROP, REFUSE, HistogramCounter, leaks_nothing, same_counts
 from laws.reports import in_words
 from records import Records
@@ -117,7 +118,7 @@ def counter(source, rows, folder, max_records, pattern=NO_PATTERN, *, drop=True,
 
 def opened(source, data, max_records, pattern=NO_PATTERN, *, drop=True):
     where = DataSource(table=zoo.COUNTERS[source].table, outside_domain=DROP if drop else REFUSE)
-    return open_counter(data, DOMAIN, where, RecordBound("person", max_records, pattern))
+    return open_counter(data, DOMAIN.axes, where, RecordBound("person", max_records, pattern))
 
 
 @pytest.fixture(scope="module")
@@ -273,10 +274,10 @@ def test_python_objects_are_no_ids_for_each_other(tmp_path):
     frame = pd.DataFrame(
         {"sex": ["f"] * 8, "age": [0, 1, 2, 2, 3, 3, 0, 0], "place": ["a"] * 8, "person": pd.Series(ids, dtype=object)}
     )
-    counts = open_counter(frame, DOMAIN, DataSource(outside_domain=DROP), RecordBound("person", 2)).count([()])
+    counts = open_counter(frame, DOMAIN.axes, DataSource(outside_domain=DROP), RecordBound("person", 2)).count([()])
     assert counts[()] == 3  # two of "1", one of "1.0"
     with refused("data.records-without-id"):
-        open_counter(frame, DOMAIN, DataSource(), RecordBound("person", 2)).count([()])
+        open_counter(frame, DOMAIN.axes, DataSource(), RecordBound("person", 2)).count([()])
 
 
 @pytest.mark.slow
@@ -288,11 +289,11 @@ def test_values_of_sqlite_have_types_of_their_own(tmp_path):
         db.executemany("INSERT INTO people VALUES (?, 'f', ?, 'a')", [(x, i % 4) for i, x in enumerate(ids * 2)])
         db.commit()
     counter_opened = open_counter(
-        path, DOMAIN, DataSource(table="people", outside_domain=DROP), RecordBound("person", 3)
+        path, DOMAIN.axes, DataSource(table="people", outside_domain=DROP), RecordBound("person", 3)
     )
     assert counter_opened.count([()])[()] == 5  # three of "1", two of "01"
     with refused("data.records-without-id"):
-        open_counter(path, DOMAIN, DataSource(table="people"), RecordBound("person", 3)).count([()])
+        open_counter(path, DOMAIN.axes, DataSource(table="people"), RecordBound("person", 3)).count([()])
 
 
 def test_records_are_held_by_person_and_handed_over_in_pieces(monkeypatch):
@@ -357,7 +358,7 @@ def test_data_without_persons_do_not_count_left_out_records(tmp_path):
         db.commit()
     for data in (np.zeros(DOMAIN.shape, dtype=int), stored([]).arrow(), path):
         with refused("data.left-out-not-counted"):
-            open_counter(data, DOMAIN, DataSource(table="people")).left_out()
+            open_counter(data, DOMAIN.axes, DataSource(table="people")).left_out()
 
 
 @pytest.mark.no_cover
@@ -418,7 +419,7 @@ def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pat
     """Other units, such as a record, pay for this number if the records of persons are bounded."""
     rng, largest = np.random.default_rng(2), 0
     unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern)
-    charges = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
+    charges = DOMAIN.axes.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
     for _ in range(400):
         records = [(*record(rng), "p", 0) for _ in range(int(rng.integers(1, 12)))]
         increased = [*records, (*record(rng), "p", 0)]
@@ -449,15 +450,15 @@ def test_a_column_that_is_not_there_or_there_twice(source, tmp_path):
     source_maker = zoo.COUNTERS[source]
     data, where = source_maker.make(stored(people(2)), tmp_path), DataSource(table=source_maker.table)
     with refused("data.column-missing") as caught:
-        open_counter(data, DOMAIN, where, RecordBound("pid", 1)).check(["sex"])
+        open_counter(data, DOMAIN.axes, where, RecordBound("pid", 1)).check(["sex"])
     leaks_nothing(caught.value)
-    open_counter(data, DOMAIN, where, RecordBound("PERSON", 1)).check(["sex"])
+    open_counter(data, DOMAIN.axes, where, RecordBound("PERSON", 1)).check(["sex"])
     lacking = pa.table({"sex": ["f"], "place": ["a"], "person": ["p"]})
     with refused("data.column-missing"):
-        open_counter(lacking, DOMAIN, DataSource(), RecordBound("person", 1)).check(["sex"])
+        open_counter(lacking, DOMAIN.axes, DataSource(), RecordBound("person", 1)).check(["sex"])
     twice = pa.Table.from_arrays([pa.array(["p"])] * 2, ["person", "Person"])
     with refused("data.column-ambiguous"):
-        open_counter(twice, fn.Domain(person=fn.Categorical(["p"])), DataSource(), RecordBound("PERSON", 1)).check(
+        open_counter(twice, fn.Domain(person=fn.Categorical(["p"])).axes, DataSource(), RecordBound("PERSON", 1)).check(
             ["person"]
         )
 
@@ -465,12 +466,15 @@ def test_a_column_that_is_not_there_or_there_twice(source, tmp_path):
 @pytest.mark.parametrize("once", [("region",), ("Age",), ("person",), ("sex", "week")])
 def test_records_are_counted_once_per_attributes_of_the_domain(once):
     with refused("data.pattern-attribute-unknown"):
-        open_counter(pa.table({"person": ["p"]}), DOMAIN, DataSource(), RecordBound("person", 2, Pattern(once)))
+        open_counter(pa.table({"person": ["p"]}), DOMAIN.axes, DataSource(), RecordBound("person", 2, Pattern(once)))
 
 
 def test_an_array_of_counts_knows_no_persons():
-    assert open_counter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN, DataSource(), RecordBound("person", 1)).bound is None
-    assert HistogramCounter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN).bound is None
+    assert (
+        open_counter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN.axes, DataSource(), RecordBound("person", 1)).bound
+        is None
+    )
+    assert HistogramCounter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN.axes).bound is None
 
 
 # --- the trial ------------------------------------------------------------------------------------------------------
@@ -573,7 +577,10 @@ def test_duckdb_counts_no_persons_if_its_statements_choose_others(flaw, monkeypa
     monkeypatch.setattr(duck, name, build(getattr(duck, name)))
     people = pa.table({"person": ["p"], "sex": ["f"]})
     opened = open_counter(
-        people, fn.Domain(sex=fn.Categorical(["f"])), DataSource(), RecordBound("person", 1, Pattern(once_per=("sex",)))
+        people,
+        fn.Domain(sex=fn.Categorical(["f"])).axes,
+        DataSource(),
+        RecordBound("person", 1, Pattern(once_per=("sex",))),
     )
     for action in (lambda: opened.count([()]), opened.left_out):
         with refused("data.engine-bounds-differently") as caught:
@@ -619,7 +626,7 @@ def test_an_engine_that_tells_of_other_persons_is_not_admitted(monkeypatch):
 def test_engines_without_a_digest_of_utf_8_take_no_ids(name):
     where = Database(sa.create_engine("sqlite://"), DIALECTS[name])
     with refused("data.database-without-md5"):
-        sql.SqlCounter(where, DOMAIN, DataSource(table="people"), RecordBound("person", 1))
+        sql.SqlCounter(where, DOMAIN.axes, DataSource(table="people"), RecordBound("person", 1))
 
 
 @pytest.mark.no_cover
@@ -633,7 +640,10 @@ def test_fixed_texts_end_in_no_blank(monkeypatch):
             db.exec_driver_sql(f"INSERT INTO fixed VALUES ('{person}', 'f', 1, 'a'), ('{person}', 'm', 1, 'a')")
     for max_records, expected in ((1, 2), (3, 5), (9, 6)):
         where = DataSource(table="fixed", outside_domain=DROP)
-        assert open_counter(postgresql(), DOMAIN, where, RecordBound("person", max_records)).count([()])[()] == expected
+        assert (
+            open_counter(postgresql(), DOMAIN.axes, where, RecordBound("person", max_records)).count([()])[()]
+            == expected
+        )
         for name in ("refuse_unless_right", "refuse_unless_bounded"):  # the trial is the same for all caps
             monkeypatch.setattr(sql, name, lambda *_, **__: None)
 
@@ -973,7 +983,7 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
         }
     )
     release = fn.release(plan, frame, ledger=tmp_path / "l.db", directory=tmp_path / "r")
-    counting = open_counter(frame, publication.workload.domain, publication.source, publication.unit.bound)
+    counting = open_counter(frame, publication.workload.domain.axes, publication.source, publication.unit.bound)
     counted = int(counting.count([()])[()])
     assert people < counted < 4 * people
     men = release["sex by month cumulative"].query("sex == 'm'")["value"]
@@ -1118,8 +1128,8 @@ def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifie
     one, three = (p.order.losses[-1].epsilon for p in plans)
     assert 0 < one == three <= Fraction(1, 2)
     assert Spec.from_publication(plans[1].publication).publication() == plans[1].publication
-    truths, answer = [], FiniteQuery.answer
-    monkeypatch.setattr(FiniteQuery, "answer", lambda *arguments: truths.append(answer(*arguments)) or truths[-1])
+    truths, answer = [], CellQuestion.answer
+    monkeypatch.setattr(CellQuestion, "answer", lambda *arguments: truths.append(answer(*arguments)) or truths[-1])
     rows = pa.table({"pid": np.repeat([*range(40)], [4] * 9 + [3] * 31), "sex": ["f"] * 129})
     release = fn.release(plans[1], rows, ledger=tmp_path / "l.db", directory=tmp_path / "r")
     assert truths == [9]
@@ -1152,9 +1162,11 @@ def test_left_out_of_the_persons_is_the_same_question(tmp_path):
 def test_the_answer_on_left_out_records_differs_by_what_is_charged():
     """For every true number of persons, and one more or less; with the same mechanism for any number of records."""
     query = FiniteQuery.left_out("x", people=4, epsilon=1)
-    adjacency = DOMAIN.adjacency(DataSource(), by_id(7))
+    adjacency = DOMAIN.axes.adjacency(DataSource(), by_id(7))
     design = AnswerDesign(
-        query, DOMAIN, geometric(query.graph(DOMAIN, adjacency), query.record_epsilon(adjacency))
+        query.in_domain(DOMAIN),
+        DOMAIN.axes,
+        geometric(query.graph(DOMAIN, adjacency), query.terms.record_epsilon(adjacency)),
     ).without_cache(adjacency)
     rows = []
     for n in range(7):
@@ -1168,8 +1180,8 @@ def test_the_answer_on_left_out_records_differs_by_what_is_charged():
         lhs, right = max_ratio.denominator * sum(other), max_ratio.numerator * sum(one)
         assert all(x * lhs <= y * right for x, y in zip(one, other, strict=True))
     with refused("plan.left-out-needs-id"):
-        Order(DOMAIN, DataSource(), PERSON, (design,), "0" * 64, "test design")
-    base = Order(DOMAIN, DataSource(), by_id(7), (design,), "0" * 64, "test design")
+        Order(DOMAIN.axes, DataSource(), PERSON, (design,), "0" * 64, "test design")
+    base = Order(DOMAIN.axes, DataSource(), by_id(7), (design,), "0" * 64, "test design")
     assert base.cost(by_id(7, REPLACE)).epsilon == base.loss.epsilon == design.mechanism.log_ratio()
     assert base.cost(fn.PrivacyUnit()).epsilon == base.loss.epsilon
     assert base.cost(fn.PrivacyUnit("home", 9)).epsilon == 9 * base.loss.epsilon  # of as many persons

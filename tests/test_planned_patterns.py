@@ -106,7 +106,7 @@ def test_no_plan_is_below_the_bound_for_a_pattern(pattern):
     for max_records in (2, 4):
         unit = fn.PrivacyUnit("person", max_records, **pattern)
         plan = planned(domain, TABLES, unit)
-        assert plan.loss.rho == plan.table_part.strategy.loss(domain.adjacency(plan.publication.source, unit)).rho
+        assert plan.loss.rho == plan.table_part.strategy.loss(domain.axes.adjacency(plan.publication.source, unit)).rho
         assert plan.loss.rho <= planned(domain, TABLES, person(max_records)).loss.rho * (1 + 1e-6)
         for other, (x, seen) in ((plan, form(plan.table_part.strategy)), small(person(1)), small(person(3, "t"))):
             index = {(c["t"], c["a"], c["o"]): i for i, c in enumerate(seen)}
@@ -116,7 +116,7 @@ def test_no_plan_is_below_the_bound_for_a_pattern(pattern):
             )
             if max_records == 2:
                 assert plan.bound <= float(worst) * (1 + 1e-9)
-            assert worst <= other.table_part.strategy.unit_cost(domain.adjacency(plan.publication.source, unit))
+            assert worst <= other.table_part.strategy.unit_cost(domain.axes.adjacency(plan.publication.source, unit))
 
 
 def test_what_is_fixed_is_planned_for():

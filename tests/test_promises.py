@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
+from fitnoise.kernel.domain import axis_key, cell_key
 from fitnoise.kernel.ledger import Account, Ledger
-from fitnoise.kernel.order import account, axis_key, cell_key
+from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import ceil_dyadic
 from refused import refused
 
@@ -157,7 +158,7 @@ PATTERNS = ({"once_per": ["month"]}, {"per_value": {"month": 2}}, {"separation":
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 def test_two_definitions_of_an_attribute_are_two_accounts(pattern):
     unit = fn.PrivacyUnit("person", 12, **pattern)
-    accounts = [account(fn.DataSource(), unit, fn.Domain(month=a, ward=WARD)) for a in ATTRIBUTES.values()]
+    accounts = [account(fn.DataSource(), unit, fn.Domain(month=a, ward=WARD).axes) for a in ATTRIBUTES.values()]
     assert {a.unit for a in accounts} == {unit}
     for one, other in itertools.combinations(range(len(accounts)), 2):
         names = list(ATTRIBUTES)
@@ -167,7 +168,7 @@ def test_two_definitions_of_an_attribute_are_two_accounts(pattern):
 
 def test_two_definitions_of_an_attribute_are_two_axes():
     """Costs are added up cell by cell where the keys of attributes are equal, and there alone."""
-    keys = [axis_key(fn.Domain(month=a, ward=WARD), "month") for a in ATTRIBUTES.values()]
+    keys = [axis_key(fn.Domain(month=a, ward=WARD).axes, "month") for a in ATTRIBUTES.values()]
     assert len(set(keys)) == len(keys)
 
 
@@ -189,7 +190,7 @@ def test_levels_of_one_name_in_two_columns_are_two_axes(tmp_path):
 
 
 def test_how_cells_are_called_is_no_part_of_a_promise():
-    """A publisher who corrects a misspelt label keeps the account; profiles, which name cells in files, differ."""
+    """A publisher who corrects a misspelt label keeps the account, and the axis of its profiles."""
     pairs = [
         (fn.Categorical({1: "Janaury", 2: "February"}), fn.Categorical({1: "January", 2: "February"})),
         (fn.Categorical({1: "one", 2: "two"}), fn.Categorical([1, 2])),
@@ -200,24 +201,26 @@ def test_how_cells_are_called_is_no_part_of_a_promise():
     ]
     for pair in pairs:
         one, other = (fn.Domain(month=a) for a in pair)
-        assert cell_key(one, "month") == cell_key(other, "month")
-        assert axis_key(one, "month") != axis_key(other, "month")
+        assert cell_key(one.axes, "month") == cell_key(other.axes, "month")
+        assert axis_key(one.axes, "month") == axis_key(other.axes, "month")
     without_column, with_column = (fn.Domain(month=fn.Ordered(1, 12, column=c)) for c in (None, "month"))
-    assert (cell_key(without_column, "month"), axis_key(without_column, "month")) == (
-        cell_key(with_column, "month"),
-        axis_key(with_column, "month"),
+    assert (cell_key(without_column.axes, "month"), axis_key(without_column.axes, "month")) == (
+        cell_key(with_column.axes, "month"),
+        axis_key(with_column.axes, "month"),
     )
 
 
 def test_names_are_distinguished_from_their_definitions():
     """A name may hold a colon; the same cells under two names are two promises; others of the domain are none."""
     colons = {"a:b": fn.Ordered(1, 12, column="m"), "a": fn.Ordered(1, 12, column="m"), "c": WARD}
-    keys = [account(fn.DataSource(), fn.PrivacyUnit("person", 2, once_per=[x]), fn.Domain(colons)).key for x in colons]
+    keys = [
+        account(fn.DataSource(), fn.PrivacyUnit("person", 2, once_per=[x]), fn.Domain(colons).axes).key for x in colons
+    ]
     assert len(set(keys)) == 3
     both = [fn.PrivacyUnit("person", 2, once_per=x) for x in (["a", "c"], ["c", "a"])]
-    assert len({account(fn.DataSource(), u, fn.Domain(colons)) for u in both}) == 1
+    assert len({account(fn.DataSource(), u, fn.Domain(colons).axes) for u in both}) == 1
     fewer = fn.Domain({x: colons[x] for x in ("c", "a")})
-    assert account(fn.DataSource(), both[0], fewer) == account(fn.DataSource(), both[1], fn.Domain(colons))
+    assert account(fn.DataSource(), both[0], fewer.axes) == account(fn.DataSource(), both[1], fn.Domain(colons).axes)
 
 
 def test_accounts_are_equal_where_their_keys_are_whatever_their_cells_are_listed_in():
@@ -233,7 +236,7 @@ def test_accounts_are_equal_where_their_keys_are_whatever_their_cells_are_listed
 def test_what_is_enforced_by_an_id_and_what_is_not_about_cells_is_one_account_for_all():
     """With an id each plan enforces its own pattern, and is priced by it: of the account nothing is promised."""
     for unit in (replace(ONCE, id="pid"), fn.PrivacyUnit("person", 12), fn.PrivacyUnit()):
-        accounts = {account(fn.DataSource(), unit, fn.Domain(month=a, ward=WARD)) for a in ATTRIBUTES.values()}
+        accounts = {account(fn.DataSource(), unit, fn.Domain(month=a, ward=WARD).axes) for a in ATTRIBUTES.values()}
         assert accounts == {Account("default", unit)}
 
 

@@ -9,12 +9,13 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.kernel.designs import ranks as kernel_ranks
-from fitnoise.kernel.designs.questions import MAX_QUANTILE_DENOMINATOR, FiniteQuery
+from fitnoise.kernel.designs.questions import MAX_QUANTILE_DENOMINATOR
 from fitnoise.kernel.designs.ranks import ROW_SUM, RankScores
 from fitnoise.kernel.exact_powers import log_above
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.finite import documents
+from fitnoise.request.finite_queries import FiniteQuery
 from refused import refused
 
 SHARES = [Fraction(1, 2), Fraction(9, 10), Fraction(1, 3)]
@@ -82,7 +83,7 @@ def test_where_many_agree_the_median_is_published_all_but_surely():
     ages = np.full(86, 10)
     ages[[0, 40, 85]] += [78, 34, 28]  # 478 are younger, 44 are 40, and 478 are older
     index = by_rank.index_of(ages.tolist())
-    assert query.answer(domain, Adjacency(), [ages]) == 40
+    assert query.in_domain(domain).answer(domain.axes, Adjacency(), [ages]) == 40
     assert with_prior.hit_rate < 0.031
     assert by_rank.row(index)[40] > (1 - 7e-10) * ROW_SUM
 

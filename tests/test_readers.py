@@ -135,7 +135,7 @@ def test_a_record_has_the_same_cells_among_all_others(name, group, one_engine, t
         folder = tmp_path / str(i)
         folder.mkdir()
         one = records.part(slice(i, i + 1))
-        counter = open_counter(source.make(one, folder), records.domain, options)
+        counter = open_counter(source.make(one, folder), records.domain.axes, options)
         same_counts(counter.count(margins), counted(records.domain, in_cells(one), margins))
 
 
@@ -151,7 +151,7 @@ def test_each_id_is_a_person_of_its_own_in_every_reader(name, kind, one_engine, 
     values = {"cell": cells * 2, "person": ids * 2}
     data = source.make(Records(domain, values, {"cell": "int16", "person": kind}), tmp_path)
     options = DataSource(table=source.table, outside_domain=OutsideDomain.DROP)
-    counter = open_counter(data, fn.Domain(cell=domain["cell"]), options, RecordBound("person", 1))
+    counter = open_counter(data, fn.Domain(cell=domain["cell"]).axes, options, RecordBound("person", 1))
     expected = [int(x is not None and person_id(x) is not None) for x in ids]
     same_counts(counter.count([("cell",)]), {("cell",): np.array([*expected, 0])})
     assert sum(expected) >= RECORDS_PER_TRIAL
@@ -162,7 +162,7 @@ def test_a_column_of_ids_that_becomes_one_of_numbers_is_refused():
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
     bound, source = RecordBound("pid", 1), DataSource(outside_domain=OutsideDomain.DROP)
     integers = pd.DataFrame({"pid": [1, 1], "sex": ["f", "m"]})
-    assert open_counter(integers, domain, source, bound).count([()])[()] == 1
+    assert open_counter(integers, domain.axes, source, bound).count([()])[()] == 1
     numbers = pd.concat([integers, pd.DataFrame({"pid": [None], "sex": ["f"]})]).astype({"pid": float})
     with refused("data.id-column-of-wrong-type"):
-        open_counter(numbers, domain, source, bound).check(["sex"])
+        open_counter(numbers, domain.axes, source, bound).check(["sex"])

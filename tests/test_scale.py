@@ -198,7 +198,7 @@ def wide():
 
 
 def measured(plan, frame, **options):
-    counter = open_counter(frame, plan.publication.workload.domain, fn.DataSource())
+    counter = open_counter(frame, plan.publication.workload.domain.axes, fn.DataSource())
     with fn.Ledger(":memory:") as ledger:
         return measuring.measure(plan.order, counter, ledger, **options)
 

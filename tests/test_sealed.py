@@ -112,7 +112,7 @@ def sealed_path(tmp_path, plan, keys):
 
 def opened(plan, path, key=None):
     publication = plan.publication
-    return open_counter(path, publication.domain, publication.source, publication.unit.bound, key=key)
+    return open_counter(path, publication.domain.axes, publication.source, publication.unit.bound, key=key)
 
 
 def answers(plan, counter):
@@ -246,7 +246,10 @@ def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path
     orders += [replace(order, designs=order.designs[:1]), replace(order, plan="0" * 64)]
     fingerprints = [measuring._counts_fingerprint(x) for x in orders]
     assert domain.sizes == publication.domain.sizes
-    fingerprints += [measuring._counts_fingerprint(replace(order, domain=domain)), measuring._counts_fingerprint(order)]
+    fingerprints += [
+        measuring._counts_fingerprint(replace(order, domain=domain.axes)),
+        measuring._counts_fingerprint(order),
+    ]
     assert len(set(fingerprints)) == len(fingerprints)
     sealed_counts = opened(plan, sealed_path, keys[0])
     assert sealed_counts.fingerprint == fingerprints[-1]
@@ -349,7 +352,7 @@ def test_a_file_is_made_or_not_and_what_is_none_is_no_counts(tmp_path, plan, key
         True, True, False, False, False, False,
     ]  # fmt: skip
     with refused("data.counts-file-not-read"):
-        SealedCounter(tmp_path / "gone", plan.publication.domain, plan.publication.source)
+        SealedCounter(tmp_path / "gone", plan.publication.domain.axes, plan.publication.source)
 
 
 def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):

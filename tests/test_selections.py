@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
-from fitnoise.kernel.designs.questions import FiniteQuery
-from fitnoise.kernel.selections import Form, Selection
 from fitnoise.reading.expressions import ask
 from fitnoise.request.documents import Spec
+from fitnoise.request.finite_queries import FiniteQuery
+from fitnoise.request.selections import Form, Selection
 from fitnoise.request.to_document import toml
 from fitnoise_studio import forms
 from refused import refused

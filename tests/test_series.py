@@ -248,7 +248,7 @@ def test_no_plan_is_below_the_bound_for_records_in_an_order(max_records, pattern
     assert (plan.table_part.terms.sets is None) == (max_records == 2 and '{"t": 2}' in pattern and "per" in pattern)
     unit = plan.publication.unit
     assert plan.table_part.exact_cost == plan.table_part.strategy.unit_cost(
-        SMALL.adjacency(plan.publication.source, unit)
+        SMALL.axes.adjacency(plan.publication.source, unit)
     )
     for other in (pattern, json.dumps({"once_per": ["t"]}), "{}"):
         x, cells = small_form(max_records, other)
@@ -538,7 +538,7 @@ def test_twelve_months_of_ten_regions(tables_kind, cost, last):
 def test_in_another_room_the_same_charge():
     """The charge is a function of the integers and of the unit alone, and does not depend on any search."""
     plan = small(3, json.dumps({"once_per": ["t"], "fixed": ["a", "o"]}))
-    adjacency = SMALL.adjacency(plan.publication.source, plan.publication.unit)
+    adjacency = SMALL.axes.adjacency(plan.publication.source, plan.publication.unit)
     assert plan.table_part.strategy.without_cache(adjacency).loss(adjacency) == plan.table_part.strategy.loss(adjacency)
     assert plan.table_part.strategy.unit_cost(adjacency) < plan.table_part.strategy.unit_cost(
         Adjacency(fn.PrivacyUnit("person", 3))

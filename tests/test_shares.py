@@ -150,7 +150,7 @@ def test_who_has_more_records_than_a_record_has_parts_counts_nothing():
     one = {"sex": "f", "age": 1, "place": "a", "person": "p"}
     for many, expected in ((SHARES_PER_RECORD, SHARES_PER_RECORD), (SHARES_PER_RECORD + 1, 0)):
         table = pa.Table.from_pylist([one]).take(pa.array(np.zeros(many, dtype=np.int64)))
-        assert open_counter(table, DOMAIN, DataSource(), bound).count([()])[()] == expected
+        assert open_counter(table, DOMAIN.axes, DataSource(), bound).count([()])[()] == expected
 
 
 @pytest.mark.parametrize(("steps", "passed"), [((4,), [3 * 5 + 4 * 2]), ((3, 1), [3 * 5 + 3 * 2, 1 * 2])])
@@ -267,7 +267,9 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(neighbours):
 def test_designs_that_are_not_linear_or_not_gaussian_measure_no_shares():
     query, adjacency = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1), Adjacency(BY_SHARES)
     median = AnswerDesign(
-        query, PLANNED, by_ranks(query.graph(PLANNED, adjacency), Fraction(1), query.ranks(adjacency))
+        query.in_domain(PLANNED),
+        PLANNED.axes,
+        by_ranks(query.graph(PLANNED, adjacency), Fraction(1), query.terms.ranks(adjacency)),
     )
     for design in (PURE, median):
         with refused("plan.parts-need-gaussian-tables"):
@@ -279,7 +281,7 @@ def test_orders_of_shares_have_no_size_no_amount_and_no_noise_above_the_sampler(
         order(SECTORS, unit=BY_SHARES, sizes=(DeclaredSize(5, exactly=False),))
     summed = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3), pay=fn.Amount(0, 10, step=5))
     with refused("plan.shares-with-size-or-amount"):
-        replace(order(SECTORS, unit=BY_SHARES), domain=summed)
+        replace(order(SECTORS, unit=BY_SHARES), domain=summed.axes)
     for scale, fits in (
         (MAX_SCALE / SHARES_PER_RECORD, True),
         (np.nextafter(MAX_SCALE / SHARES_PER_RECORD, np.inf), False),
@@ -296,7 +298,7 @@ def test_what_is_measured_are_parts_with_noise_of_parts(tmp_path):
     """One noise source: exact answers are those of the counts in parts, noise has PARTS times the charged scales."""
     table = pa.table({"pid": ["p", "p", "q", "r", "r", "r"], "o": [0, 1, 1, 0, 0, 1], "a0": [1, 2, 3, 1, 2, 3]})
     base, source = order(SECTORS, unit=BY_SHARES), Replay(seed=3)
-    open_one = open_counter(table, PLANNED, base.source, BY_SHARES.bound)
+    open_one = open_counter(table, PLANNED.axes, base.source, BY_SHARES.bound)
     with Ledger(":memory:") as ledger:
         noisy = measuring.measure(base, open_one, ledger, noise=source)
         exact = measuring.measure(base, open_one, ledger, noise=Replay())
@@ -316,7 +318,7 @@ def test_data_that_count_records_are_not_measured_in_shares_nor_the_reverse():
     for unit, other in ((BY_SHARES, records), (records, BY_SHARES)):
         base = order(SECTORS, unit=unit)
         with Ledger(":memory:") as ledger, refused("data.bound-differs"):
-            measuring.measure(base, open_counter(table, PLANNED, base.source, other.bound), ledger)
+            measuring.measure(base, open_counter(table, PLANNED.axes, base.source, other.bound), ledger)
 
 
 def test_other_units_pay_as_where_one_record_of_each_person_is_counted():

@@ -15,7 +15,6 @@ from designs import remade
 from fitnoise.errors import PlanError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import noise
-from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.mechanisms.projection.errors import simulated_errors
@@ -25,6 +24,7 @@ from fitnoise.messages import english
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.release_files import write_parquet
 from fitnoise.request.documents import Spec
+from fitnoise.request.finite_queries import FiniteQuery
 from fitnoise.request.publication import Setting, SmallDatabase
 from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.ky_fan import dual_norm

@@ -252,7 +252,7 @@ def duck(monkeypatch):
 def test_a_session_counts_a_table_and_is_left_as_it_was(kind):
     session = kind(*PEOPLE, tables=STORED)
     before = dict(session.settings)
-    counter = open_counter(session, DOMAIN, SOURCE)
+    counter = open_counter(session, DOMAIN.axes, SOURCE)
     assert counter.drops
     counts = counter.count([("x", "y"), ("y",), ()])
     assert counts["x", "y"].tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
@@ -271,7 +271,7 @@ def test_a_session_counts_a_table_and_is_left_as_it_was(kind):
 def test_a_table_whose_files_change_while_it_is_counted_is_refused(kind, files):
     """If Spark shows them: with Connect the count goes on."""
     session = kind(*PEOPLE, tables=STORED)
-    counter = open_counter(session, DOMAIN, SOURCE)
+    counter = open_counter(session, DOMAIN.axes, SOURCE)
     session.failing = lambda text: session.lake.update(files if "people" in text and "counted" in text else {})
     if kind is Remote:
         assert counter.count([("x",)])["x",].tolist() == [1, 2, 0]
@@ -286,16 +286,16 @@ def test_a_frame_is_run_once_of_the_columns_that_are_needed():
     session = safe(Session(*PEOPLE))
     frame = Frame(session, session.db.sql("SELECT born, x AS y, y AS x, p AS Y, random() AS r FROM people"))
     frame.columns = ["born", "n", "y", "p", "p"]
-    counter = open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="n"), y=DOMAIN["y"]), SOURCE)
+    counter = open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="n"), y=DOMAIN["y"]).axes, SOURCE)
     counter.check(["x", "y"])
     assert session.kept == []
     assert counter.count([("x",), ("y",)])["x",].tolist() == [1, 2, 0]
     assert session.kept == [["c1", "c2"], "forgotten"]
     assert "fitnoise" not in str(session.db.execute("SHOW TABLES").fetchall())
     with refused("data.column-ambiguous"):
-        open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="p")), SOURCE).check(["x"])
+        open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="p")).axes, SOURCE).check(["x"])
     with refused("data.spark-frame-is-a-stream"):
-        open_counter(Frame(session, frame.relation, stream=True), DOMAIN, SOURCE)
+        open_counter(Frame(session, frame.relation, stream=True), DOMAIN.axes, SOURCE)
 
 
 @pytest.mark.usefixtures("duck")
@@ -306,21 +306,21 @@ def test_a_session_that_is_not_ones_own_is_refused_where_its_settings_are_not_sa
     data = session if kind is Older else Frame(session, session.db.sql("SELECT x, y FROM people"))
     before = dict(session.settings)
     with refused("data.spark-setting-unsafe") as caught:
-        open_counter(data, DOMAIN, SOURCE)
+        open_counter(data, DOMAIN.axes, SOURCE)
     assert f'spark.conf.set("{CORRUPT}", "false")' in str(caught.value)
     assert ("PySpark 4.3" in str(caught.value)) == (kind is Older)
     assert session.settings == before
     safe(session)
     if kind is Older:
         with refused("data.spark-setting-unsafe"):
-            open_counter(data, DOMAIN, SOURCE)
+            open_counter(data, DOMAIN.axes, SOURCE)
         session.settings.update(spark._SETTINGS)
     session.settings[REBASE] = "EXCEPTION"
     session.bound |= {REBASE: "not looked at"}
     del session.settings["spark.sql.files.ignoreInvalidPartitionPaths"]  # of later versions
     session.bound |= dict.fromkeys(["spark.sql.files.ignoreInvalidPartitionPaths", CORRUPT], "not looked at")
     before = dict(session.settings)
-    counter = open_counter(data, DOMAIN, SOURCE)
+    counter = open_counter(data, DOMAIN.axes, SOURCE)
     assert counter.count([("x",)])["x",].tolist() == [1, 2, 0]
     assert session.settings == before
     session.failing = lambda text: session.settings.update({CORRUPT: "true"}) if "counted" in text else None
@@ -349,7 +349,7 @@ def test_counts_of_several_threads_change_nothing_of_each_other_or_of_the_proces
         turns.wait()
 
     session.failing = meet
-    counters = [open_counter(session, DOMAIN, SOURCE) for _ in range(2)]
+    counters = [open_counter(session, DOMAIN.axes, SOURCE) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
         assert [*pool.map(lambda c: c.count([("x",)])["x",].tolist(), counters)] == [[1, 2, 0]] * 2
     assert session.settings == before
@@ -373,14 +373,14 @@ def test_a_table_is_the_one_that_the_callers_session_knows():
         name=n, catalog=None, namespace=["s"], tableType="MANAGED", isTemporary=False
     )
     session.tables["s.people"] = STORED["people"]
-    counter = open_counter(session, fn.Domain(x=fn.Ordered(0, 2)), SOURCE)
+    counter = open_counter(session, fn.Domain(x=fn.Ordered(0, 2)).axes, SOURCE)
     assert counter.count([("x",)])["x",].tolist() == [1, 0, 0]
 
 
 @pytest.mark.usefixtures("duck")
 def test_persons_are_bounded_by_the_same_rule():
     session = Session(*PEOPLE, tables=STORED)
-    counts = open_counter(session, DOMAIN, SOURCE, RecordBound("p", 1)).count([("x",), ()])
+    counts = open_counter(session, DOMAIN.axes, SOURCE, RecordBound("p", 1)).count([("x",), ()])
     assert counts[()] == 2
     assert len(session.told) == 4  # both trials, one statement, and one of those that are dropped
 
@@ -399,19 +399,19 @@ def test_what_is_no_table_of_records_is_refused():
         "other": "data.spark-format-not-read",
     }.items():
         with refused(code) as caught:
-            open_counter(session, DOMAIN, replace(SOURCE, table=table))
+            open_counter(session, DOMAIN.axes, replace(SOURCE, table=table))
         leaks_nothing(caught.value)
     for attribute, code in {
         fn.Ordered(0, 1, column="born"): "data.column-of-wrong-type",
         fn.Categorical(["b "], column="fixed"): "data.code-with-final-blank",
     }.items():
         with refused(code):
-            open_counter(session, fn.Domain(x=attribute), SOURCE).check(["x"])
+            open_counter(session, fn.Domain(x=attribute).axes, SOURCE).check(["x"])
     session.tables["people"] = ("EXTERNAL", "")
     with refused("data.spark-format-not-read"):
-        open_counter(session, DOMAIN, SOURCE)
+        open_counter(session, DOMAIN.axes, SOURCE)
     with refused("data.spark-object-invalid"):
-        open_counter(of_spark(type("Grouped", (), {}))(), DOMAIN, SOURCE)
+        open_counter(of_spark(type("Grouped", (), {}))(), DOMAIN.axes, SOURCE)
 
 
 @pytest.mark.usefixtures("duck")
@@ -422,7 +422,7 @@ def test_the_text_of_an_error_of_spark_is_not_repeated(state, caplog):
         raise Failed(state)
 
     session = Session(*PEOPLE, tables=STORED)
-    counter = open_counter(session, DOMAIN, SOURCE)
+    counter = open_counter(session, DOMAIN.axes, SOURCE)
     session.failing = lambda text: text.startswith("DESCRIBE") and fail(text)
     with refused("data.spark-not-described") as caught:
         counter.count([("x",)])
@@ -447,18 +447,22 @@ def test_an_address_means_the_session_that_is_there(monkeypatch):
     module.SparkSession = SimpleNamespace(builder=builder)
     monkeypatch.setitem(sys.modules, "pyspark.sql", module)
     for address, table in {"spark:people": None, "spark:": "people"}.items():
-        assert open_counter(address, DOMAIN, replace(SOURCE, table=table)).count([("x",)])["x",].tolist() == [1, 2, 0]
+        assert open_counter(address, DOMAIN.axes, replace(SOURCE, table=table)).count([("x",)])["x",].tolist() == [
+            1,
+            2,
+            0,
+        ]
     monkeypatch.setitem(sys.modules, "pyspark.logger", None)  # of others that call themselves pyspark
-    assert open_counter("spark:people", DOMAIN, replace(SOURCE, table="other")).count([()])[()] == 3
+    assert open_counter("spark:people", DOMAIN.axes, replace(SOURCE, table="other")).count([()])[()] == 3
     builder.getOrCreate = partial(Session.sql, None)
     with refused("data.spark-not-started"):
-        open_counter("spark:people", DOMAIN, SOURCE)
+        open_counter("spark:people", DOMAIN.axes, SOURCE)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with refused("data.pyspark-missing") as caught:
-        open_counter("spark:people", DOMAIN, SOURCE)
+        open_counter("spark:people", DOMAIN.axes, SOURCE)
     leaks_nothing(caught.value)
     with refused("data.data-over-network"):
-        open_counter("spark://host:7077", DOMAIN, SOURCE)
+        open_counter("spark://host:7077", DOMAIN.axes, SOURCE)
 
 
 def test_kinds_of_columns():
@@ -531,12 +535,12 @@ def test_types_and_values_of_spark(lake, frame):
         fn.Ordered(1, 3, column="odd`name"): [1, 1, 1],
         fn.Ordered(1, 2, column="ODD`NAME", missing={"none": [3]}): [1, 1, 1],
     }.items():
-        counter = open_counter(data, fn.Domain(x=attribute), DataSource(table="t", outside_domain=DROP))
+        counter = open_counter(data, fn.Domain(x=attribute).axes, DataSource(table="t", outside_domain=DROP))
         assert counter.count([("x",)])["x",].tolist() == expected
     with refused("data.column-of-wrong-type"):
-        open_counter(data, fn.Domain(x=fn.Ordered(0, 1, column="day")), DataSource(table="t")).check(["x"])
+        open_counter(data, fn.Domain(x=fn.Ordered(0, 1, column="day")).axes, DataSource(table="t")).check(["x"])
     domain = fn.Domain(n=fn.Categorical(["a", "A", "a "]))
-    counts = open_counter(data, domain, DataSource(table="t"), RecordBound("p", 1)).count([("n",)])
+    counts = open_counter(data, domain.axes, DataSource(table="t"), RecordBound("p", 1)).count([("n",)])
     assert counts["n",].sum() == 2
     assert not any(t.isTemporary for t in session.catalog.listTables())
 
@@ -555,16 +559,19 @@ def test_views_streams_and_other_formats_of_spark(lake):
         "none": "data.spark-table-not-found",
     }.items():
         with refused(code):
-            open_counter(f"spark:{name}", domain, DataSource())
+            open_counter(f"spark:{name}", domain.axes, DataSource())
     session.sql("DROP VIEW pv")
     stream = session.readStream.format("rate").load()
     with refused("data.spark-frame-is-a-stream"):
-        open_counter(stream, domain, DataSource())
-    assert open_counter("spark:spark_catalog.default.t", domain, DataSource()).count([("x",)])["x",].tolist() == [0, 1]
+        open_counter(stream, domain.axes, DataSource())
+    assert open_counter("spark:spark_catalog.default.t", domain.axes, DataSource()).count([("x",)])["x",].tolist() == [
+        0,
+        1,
+    ]
     moving = session.sql("SELECT CAST(rand() < 0.5 AS INT) AS x FROM range(1000)")
-    counts = open_counter(moving, fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1, column="x")), DataSource()).count(
-        [("x", "y"), ("x",), ("y",)]
-    )
+    counts = open_counter(
+        moving, fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1, column="x")).axes, DataSource()
+    ).count([("x", "y"), ("x",), ("y",)])
     assert counts["x", "y"].sum(axis=1).tolist() == counts["x",].tolist() == counts["y",].tolist()
 
 
@@ -572,7 +579,9 @@ def test_views_streams_and_other_formats_of_spark(lake):
 def test_no_value_is_in_a_message_or_a_log_of_spark(lake, capfd):
     session = lake("CREATE TABLE t USING parquet AS SELECT 1 AS x")
     broken = session.sql(f"SELECT raise_error('{SECRET}') AS x FROM t")
-    counter = open_counter(broken.select(broken.x.cast("int").alias("x")), fn.Domain(x=fn.Ordered(0, 1)), DataSource())
+    counter = open_counter(
+        broken.select(broken.x.cast("int").alias("x")), fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource()
+    )
     with refused("data.records-not-counted") as caught:
         counter.count([("x",)])
     leaks_nothing(caught.value)
@@ -586,10 +595,10 @@ def test_no_value_is_in_a_message_or_a_log_of_spark(lake, capfd):
     with contextlib.suppress(Exception):
         assert session.table("t").count() == 0  # so it would be counted
     with refused("data.records-not-counted"):
-        open_counter("spark:t", fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
+        open_counter("spark:t", fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource()).count([("x",)])
     assert session.conf.get("spark.sql.files.ignoreCorruptFiles") == "true"
     with refused("data.spark-setting-unsafe"):
-        open_counter(session.table("t"), fn.Domain(x=fn.Ordered(0, 1)), DataSource())
+        open_counter(session.table("t"), fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource())
     session.conf.set("spark.sql.files.ignoreCorruptFiles", "false")
 
 
@@ -600,7 +609,7 @@ def test_two_counts_at_once_in_one_session_of_spark(lake):
     session.conf.set(CORRUPT, "true")
     before, level = dict(session.conf.getAll), logging.root.manager.disable
     heard = []
-    counters = [open_counter("spark:t", fn.Domain(x=fn.Ordered(0, 1)), DataSource()) for _ in range(2)]
+    counters = [open_counter("spark:t", fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource()) for _ in range(2)]
     count_reported = lambda _: heard.append((dict(session.conf.getAll) == before, logging.root.manager.disable))  # noqa: E731
     with ThreadPoolExecutor(2) as pool:
         counts = [*pool.map(lambda c: [c.count([("x",)], count_reported)["x",].tolist() for _ in range(3)], counters)]
@@ -617,10 +626,10 @@ def test_a_table_of_the_callers_database_is_counted(lake):
     session.sql("CREATE TABLE d.t USING parquet AS SELECT 1 AS x")
     domain = fn.Domain(x=fn.Ordered(0, 1))
     session.sql("USE d")
-    assert open_counter("spark:t", domain, DataSource()).count([("x",)])["x",].tolist() == [0, 1]
+    assert open_counter("spark:t", domain.axes, DataSource()).count([("x",)])["x",].tolist() == [0, 1]
     session.range(3).createOrReplaceTempView("t")
     with refused("data.spark-table-is-a-view"):
-        open_counter("spark:t", domain, DataSource())
+        open_counter("spark:t", domain.axes, DataSource())
     session.catalog.dropTempView("t")
     session.sql("USE default")
     session.sql("DROP DATABASE d CASCADE")

@@ -28,7 +28,7 @@ SIMPLE = [name for name, sample in zoo.ATTRIBUTES.items() if sample.attribute.co
 def count(data, attribute, *, table=None, bound=None, policy=DROP):
     domain = fn.Domain(x=attribute)
     source = DataSource(table=table, outside_domain=policy)
-    return open_counter(data, domain, source, bound).count([("x",)])[("x",)].tolist()
+    return open_counter(data, domain.axes, source, bound).count([("x",)])[("x",)].tolist()
 
 
 @pytest.fixture

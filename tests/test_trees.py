@@ -349,10 +349,10 @@ def test_a_price_of_nested_places_is_for_those_of_the_domain():
     rows = [("x", 1), ("x", 2), ("x", 3), ("y", 4)]
     right = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], rows))
     options = {"source": fn.DataSource(), "unit": fn.PrivacyUnit(), "plan": "0" * 64, "mechanism": "m"}
-    assert Order(right, designs=(design,), **options).designs == (design,)
+    assert Order(right.axes, designs=(design,), **options).designs == (design,)
     other = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], [*rows[:2], ("y", 3), ("y", 4)]))
     separate = fn.Domain(a0=fn.Ordered(0, 2), a1=fn.Ordered(0, 1), a2=fn.Ordered(0, 3))
     wrong = fn.Domain(a0=fn.Ordered(0, 2), a1=fn.Ordered(0, 1), geo=fn.Hierarchy(["b", "a2"], rows))
     for domain in (other, separate, wrong):
         with refused("plan.places-nested-otherwise"):
-            Order(domain, designs=(design,), **options)
+            Order(domain.axes, designs=(design,), **options)

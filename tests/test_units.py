@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from fitnoise.kernel.domain import Domain, Ordered
 from fitnoise.kernel.order import account
 from fitnoise.kernel.units import (
     MAX_RECORDS,
@@ -28,6 +27,8 @@ from fitnoise.kernel.units import (
 )
 from fitnoise.messages import Message, english
 from fitnoise.reading.description import between_draws, bound_on_records, describe_pattern, merged_records
+from fitnoise.request.attributes import Ordered
+from fitnoise.request.domain import Domain
 from refused import refused
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
@@ -491,7 +492,7 @@ def test_an_account_takes_a_unit_and_no_sentence(unit):
 
 @pytest.mark.parametrize("name", [COMPOSED, "two words", "a:b"])
 def test_an_honest_name_is_kept_as_it_is(name):
-    charged = account(DataSource(name), PrivacyUnit(name, 2), Domain(a=Ordered(0, 1)))
+    charged = account(DataSource(name), PrivacyUnit(name, 2), Domain(a=Ordered(0, 1)).axes)
     assert (charged.source, charged.sentence) == (name, f"one {name} (at most 2 records), add-or-remove-one")
 
 
@@ -499,8 +500,8 @@ def test_sources_about_the_same_people_share_an_account():
     """Four quarters of a survey are charged as one; a name that adds nothing is no name."""
     quarters = [DataSource(f"survey, quarter {i}", account="survey") for i in range(1, 5)]
     domain = Domain(a=Ordered(0, 1))
-    assert {account(q, PrivacyUnit(), domain) for q in quarters} == {Account("survey", PrivacyUnit())}
-    assert len({account(replace(q, account=None), PrivacyUnit(), domain) for q in quarters}) == 4
+    assert {account(q, PrivacyUnit(), domain.axes) for q in quarters} == {Account("survey", PrivacyUnit())}
+    assert len({account(replace(q, account=None), PrivacyUnit(), domain.axes) for q in quarters}) == 4
     assert DataSource("survey", account="survey") == DataSource("survey")
     for name in UNNAMED:
         with refused("spec.source-name-invalid"):

@@ -18,9 +18,9 @@ from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports.export import FORMATS, export
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.reports.releases import verification_report
-from fitnoise.kernel.domain import Binned, Ordered
 from fitnoise.messages import translator
 from fitnoise.reading.layouts import layout
+from fitnoise.request.attributes import Binned, Ordered
 from fitnoise.request.coverage import list_values, uncounted
 from fitnoise.request.views import Sum
 from fitnoise.request.workloads import Family

@@ -12,9 +12,9 @@ import fitnoise as fn
 import zoo
 from dense import table_matrix
 from fitnoise.algebra import rules
-from fitnoise.kernel.selections import Selection
 from fitnoise.planning import what_if
 from fitnoise.request import workloads
+from fitnoise.request.selections import Selection
 from fitnoise.request.targets import TargetKind
 from fitnoise.request.views import Recode
 from fitnoise.request.workloads import SLUG_BYTES, Family, TableSequence, list_names, slug

@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.interfaces import plots as plots
     from fitnoise.interfaces.exports.export import export, verify_export
     from fitnoise.interfaces.pages.report import report
-    from fitnoise.kernel.designs.questions import FiniteQuery
-    from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Hierarchy, Ordered
     from fitnoise.kernel.ledger import Ledger
     from fitnoise.kernel.units import Account, CountBasis, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
     from fitnoise.mechanisms import finite as finite
@@ -39,7 +37,10 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.ratios import CombinedRatios, ComparedRatios, Ratios
     from fitnoise.reading.release import FiniteAnswer, Release
+    from fitnoise.request.attributes import Amount, Binned, Categorical, Hierarchy, Ordered
     from fitnoise.request.documents import Spec, load_spec
+    from fitnoise.request.domain import Domain
+    from fitnoise.request.finite_queries import FiniteQuery
     from fitnoise.request.publication import (
         Budget,
         CellBudgets,
@@ -127,8 +128,6 @@ __all__ = [
 _ROOMS = {
     "interfaces.exports.export": ("export", "verify_export"),
     "interfaces.pages.report": ("report",),
-    "kernel.designs.questions": ("FiniteQuery",),
-    "kernel.domain": ("Amount", "Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),
     "kernel.ledger": ("Ledger",),
     "kernel.units": ("Account", "CountBasis", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
     "planning.comparison": ("Alternative", "Comparison", "compare", "plan"),
@@ -144,7 +143,10 @@ _ROOMS = {
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),
     "reading.integer_tables": ("IntegerTables", "make_integer_tables"),
+    "request.attributes": ("Amount", "Binned", "Categorical", "Hierarchy", "Ordered"),
     "request.documents": ("Spec", "load_spec"),
+    "request.domain": ("Domain",),
+    "request.finite_queries": ("FiniteQuery",),
     "request.publication": (
         "Budget",
         "CellBudgets",

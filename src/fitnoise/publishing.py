@@ -19,7 +19,6 @@ import numpy as np
 from fitnoise.engines import open_counter
 from fitnoise.errors import DataError, FitnoiseError, LedgerError, PlanError, ReleaseError, is_interruption
 from fitnoise.kernel.answer_files import AnswerFolder
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.counting import Counter, Dropped
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.designs._base import Answers
@@ -36,6 +35,7 @@ from fitnoise.reading import verification
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder
 from fitnoise.reading.release import Release, drawn_digest, to_write
 from fitnoise.reading.release_files import DESCRIPTION, clear_leftovers, read_text, replace_file, reserved, staged
+from fitnoise.request.arguments import checked
 from fitnoise.request.workloads import list_names
 from fitnoise.solving.witnesses import claimed
 
@@ -903,7 +903,7 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
             place="table",
         )
     source = publication.source if table is None else replace(publication.source, table=table)
-    return open_counter(data, publication.domain, source, publication.unit.bound, key=key)
+    return open_counter(data, publication.domain.axes, source, publication.unit.bound, key=key)
 
 
 def _rehearse(plan: Plan, stage: Path | None, table_names: Sequence[str]) -> None:

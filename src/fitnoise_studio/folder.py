@@ -29,8 +29,8 @@ from typing import Any, final
 import duckdb
 
 from fitnoise.errors import DomainError, FitnoiseError, ReleaseError, SpecError
-from fitnoise.kernel.domain import Domain
 from fitnoise.reading.release_files import DESCRIPTION, read_text, replace_file
+from fitnoise.request.domain import Domain
 
 SPEC, STUDIO_FOLDER, PLANS = "spec.toml", ".studio", "plans"
 
@@ -511,7 +511,7 @@ def named_files(text: str) -> list[str]:
 
 def checked_name(name: str) -> str:
     """Return a name that an attribute can have."""
-    from fitnoise.kernel.domain import Ordered
+    from fitnoise.request.attributes import Ordered
 
     try:
         Domain({name: Ordered(0, 1)})

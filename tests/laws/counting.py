@@ -15,8 +15,8 @@ from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, OUTSIDE
 from fitnoise.kernel.counting import Counter
-from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.units import DataSource, OutsideDomain
+from fitnoise.request.attributes import attribute_document
 from refused import SECRET
 
 DROP, REFUSE = OutsideDomain.DROP, OutsideDomain.REFUSE
@@ -31,7 +31,7 @@ class AtEnds(Counter):
         categorical = {
             a: fn.Categorical(list(range(domain[a].size))) if a in domain.steps else domain[a] for a in domain
         }
-        self._counted, self._steps = HistogramCounter(counts, fn.Domain(categorical)), domain.steps
+        self._counted, self._steps = HistogramCounter(counts, fn.Domain(categorical).axes), domain.steps
 
     def check(self, attributes):
         self._counted.check(attributes)
@@ -131,7 +131,7 @@ def check_counter(source, records, folder, *, by_one_attributes=None):
     data = source.make(replace(records, domain=domain), folder)
     everything = tuple(cells)
     for policy in (DROP, REFUSE):
-        counter = open_counter(data, domain, DataSource(table=source.table, outside_domain=policy))
+        counter = open_counter(data, domain.axes, DataSource(table=source.table, outside_domain=policy))
         dropped_codes = {DROPPED, OUTSIDE} if policy is DROP else {DROPPED}
         dropping = [a for a in domain if dropped_codes & domain[a].coding.without_cell]
         assert counter.drops == bool(dropping)

@@ -330,7 +330,7 @@ def check_ranks(part):
         (drawn_law,) = replay.laws
         n, upto = sum(x), np.cumsum(x)
         row = law(*drawn_law)
-        target_rank = part.query.quantile_level * n
+        target_rank = part.query.terms.quantile_level * n
         distances = [max(int(c) - count - target_rank, target_rank - int(c)) for c, count in zip(upto, x, strict=True)]
         hits = sum(w for d, w in zip(distances, row, strict=True) if d <= summary.rank_moe)
         assert n > part.query.people or hits >= summary.confidence * sum(row)

@@ -13,7 +13,7 @@ import pandas as pd
 
 import fitnoise as fn
 from fitnoise.kernel.codings import Range
-from fitnoise.kernel.domain import Attribute
+from fitnoise.request.attributes import Attribute
 from records import (
     DECIMAL,
     QUOTED,

@@ -7,9 +7,9 @@ import numpy as np
 
 import fitnoise as fn
 from designs import answer, cells_over, of_margins, of_products, of_sectors, of_trees, ranked, with_steps
-from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
+from fitnoise.request.finite_queries import FiniteQuery
 from zoo.arrays import POSITIVE_INTEGERS
 
 _ADD, _REPLACE = fn.Neighbours

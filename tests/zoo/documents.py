@@ -9,12 +9,12 @@ from typing import Any
 
 import fitnoise as fn
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.designs.questions import FiniteQuery
-from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.profiles import Profile
 from fitnoise.messages import english
 from fitnoise.reading.verification import check_description
+from fitnoise.request.attributes import attribute_document
 from fitnoise.request.documents import Spec
+from fitnoise.request.finite_queries import FiniteQuery
 from zoo.workloads import UNEVEN
 
 STORED = Path(__file__).parent.parent / "data" / "stored"

@@ -357,7 +357,7 @@ class DuckCounter(DeclaredCounter):
         if self._bound is not None:
             positions.append(self._records.place_of_id(self._domain, self._bound.id))
         codings = self._codings(attributes)
-        dates = [*(self._domain[a].derived for a in attributes), *(c.read for c in self.where)]
+        dates = [*(self._domain[a].date_part for a in attributes), *(c.read for c in self.where)]
         derived = {i: read for i, read in enumerate(dates) if read is not None}
         person = None if self._bound is None else len(codings)
         relation = self._records.relation(connection, positions, schema=schema, person=person, dates=derived)

@@ -180,7 +180,7 @@ class SqlCounter(DeclaredCounter):
         """Return the column of an attribute; raise DataError for one of a wrong type."""
         index, coding = session.position(self._domain, a), self._domain[a].coding
         kind, type_name = session.kinds[index]
-        read = self._domain[a].derived
+        read = self._domain[a].date_part
         fitting, types = READABLE_COLUMN_KINDS[coding.kind]
         if read is not None:
             timed = read.part is DatePart.HOUR

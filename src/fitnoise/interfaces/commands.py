@@ -349,7 +349,7 @@ def plan_free_command(
         if not ledger_file.exists():
             raise missing_ledger(ledger_file, "Nothing was planned.")
         with Ledger(ledger_file) as ledger:
-            charged_account = account(publication.source, publication.unit, publication.workload.domain)
+            charged_account = account(publication.source, publication.unit, publication.workload.domain.axes)
             composed_with = [*ledger.charged(charged_account)]
     if output is not None:
         _check_replaceable(output)

@@ -28,11 +28,11 @@ import numbers
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,6 +156,22 @@ class Coding(abc.ABC):
         """The attribute on whose cell the size of an amount's step depends; `None` for other codings."""
         return None
 
+    @property
+    def places(self) -> Any:
+        """The tree whose places on one level are the cells (`places`); `None` for other codings."""
+        return None
+
+    @property
+    def integers(self) -> range | None:
+        """The whole number of each cell of values; `None` if the cells are not whole numbers in a row."""
+        return None
+
+    @property
+    def definition(self) -> list[Any]:
+        """All that decides the cell of a value, as plain JSON values; different codings have different ones."""
+        # Read from the fields, so that a coding with one more field has another definition.
+        return [type(self).__name__, *(_json_value(getattr(self, f.name)) for f in fields(cast(Any, self)) if f.init)]
+
     def for_class(self, cell: int) -> Coding:
         """Return the coding for a record in a cell of `attribute`; the coding itself if it depends on none.
 
@@ -228,6 +244,15 @@ class Coding(abc.ABC):
         return self.without_cell & ({OUTSIDE, DROPPED} if drop else {DROPPED})
 
 
+def _json_value(value: Any) -> Any:
+    """Return a field of a coding as plain JSON values. Equal numbers have one form: 9.0 and 9."""
+    if isinstance(value, tuple):
+        return [_json_value(x) for x in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return str(value) if isinstance(value, Fraction) else getattr(value, "definition", value)
+
+
 def _no_amount() -> DomainError:
     return DomainError(
         "sum-within-unit-not-amount",
@@ -257,6 +282,7 @@ class Codes(Coding):
     kind: The type of the codes, which decides how the data are read.
 
     Raises:
+        DomainError: `shared` is not one whole number for each code, or leaves out a number from 0 to its largest.
         DomainError: There are no codes, codes of mixed or other kinds, codes that no data can hold, or repeated codes.
         DomainError: A whole number is 2^53 or more in size.
     """
@@ -303,6 +329,21 @@ class Codes(Coding):
             )
         # All codes have one type here: True and 1 are equal in Python, and would be repeated.
         refuse_repeated("code", self.codes)
+        cells = self.shared
+        # A cell without a code would be counted, and no record could lie in it.
+        if cells is not None and not (
+            type(cells) is tuple
+            and len(cells) == len(self.codes)
+            and {int} == set(map(type, cells))
+            and set(cells) == set(range(max(cells) + 1))
+        ):
+            raise DomainError(
+                "code-cells-invalid",
+                "The cells of the codes are not one whole number for each code, without gaps from 0.",
+                "Each code has a cell, and each cell from 0 to the last one has a code.",
+                "Give each code its cell.",
+                "No attribute was made.",
+            )
 
     @property
     def is_listed(self) -> bool:
@@ -421,6 +462,11 @@ class Range(NumberCoding):
         x = np.clip(values, self.low, self.high) if self.clip else values
         good &= (x >= self.low) & (x <= self.high)
         return np.where(good, x, self.low - 1).astype(np.int64) - self.low
+
+    @property
+    def integers(self) -> range:
+        """The whole numbers from `low` to `high`."""
+        return range(self.low, self.high + 1)
 
     def is_value(self, code: object) -> bool:
         """Return True for a whole number in the range, which is not clipped."""
@@ -559,6 +605,7 @@ class Steps(NumberCoding):
         DomainError: There are more than 100 different classes.
         DomainError: Classes differ in their number of steps, or in the number of steps from zero to low.
         DomainError: A class has ceilings or classes of its own, or is uncut where the amount is not, or the reverse.
+        DomainError: There are classes, and no attribute by which they go.
     """
 
     low: Fraction
@@ -606,7 +653,9 @@ class Steps(NumberCoding):
                 "No attribute was made.",
                 place="step",
             )
-        if self.valid is not None and not self.valid[0] <= self.low < self.high <= self.valid[1]:
+        if self.valid is not None and not (
+            -math.inf < self.valid[0] <= self.low < self.high <= self.valid[1] < math.inf
+        ):
             raise DomainError(
                 "valid-excludes-range",
                 f"The value of valid is {list(self.valid)}.",
@@ -656,6 +705,14 @@ class Steps(NumberCoding):
                 f"The amount has {len(set(self.classes))} different ranges, by the values of {self.attribute!r}.",
                 f"It may have at most {MAX_RANGES} different ranges.",
                 f"Give one range to values of {self.attribute!r} whose amounts are of similar size.",
+                "No attribute was made.",
+            )
+        if self.classes and self.attribute is None:
+            raise DomainError(
+                "classes-without-attribute",
+                "The amount has ranges by class, and no attribute of the classes.",
+                "The cell of a record along this attribute decides its range.",
+                "Name the attribute, or give one range.",
                 "No attribute was made.",
             )
         for steps in self.classes:
@@ -790,6 +847,7 @@ class CodingWithMissing(Coding):
     Raises:
         DomainError: A code stands for two cells, is a value itself, or cannot occur in such a column.
         DomainError: Nothing can fall into a further cell.
+        DomainError: `absent` or `outside` is neither a further cell nor one of the three words for none.
     """
 
     base: Coding
@@ -798,6 +856,16 @@ class CodingWithMissing(Coding):
     outside: int = OUTSIDE
 
     def __post_init__(self) -> None:
+        places = {OUTSIDE, DROPPED, REFUSED, *range(self.base.size, self.size)}
+        if not all(type(x) is int and x in places for x in (self.absent, self.outside)):
+            raise DomainError(
+                "missing-place-invalid",
+                "The cell of absent or of other values is not a cell for missing values.",
+                "It must be one of these cells, or OUTSIDE, DROPPED or REFUSED.",
+                "Name such a cell.",
+                "No attribute was made.",
+                place="missing",
+            )
         all_codes = tuple(c for codes in self.codes for c in codes)
         for code in all_codes:
             self._check(code)

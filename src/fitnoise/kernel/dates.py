@@ -55,6 +55,19 @@ class DateField:
     part: DatePart
     on: date | None = None
 
+    def __post_init__(self) -> None:
+        # The text "hour" equals DatePart.HOUR, and `number` compares parts by identity.
+        kind = date if self.part is DatePart.AGE else type(None)
+        if type(self.part) is not DatePart or type(self.on) is not kind:
+            raise DomainError(
+                "date-field-invalid",
+                "A part of a date is not one of the known parts, with a day for an age and no other.",
+                "",
+                "Give a DatePart, with the day on which an age is computed.",
+                "No attribute was made.",
+                place="date_part",
+            )
+
     def number(self, value: object) -> float | None:
         """Return the number; `None` for an absent value, and infinity for any other value without this number."""
         # No domain has infinity, so such a value is outside, not absent: the two can have different cells.

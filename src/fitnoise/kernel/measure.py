@@ -48,8 +48,9 @@ from fitnoise.kernel.counting import Counter, Margins, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
 from fitnoise.kernel.counting.sealed import sealed as file_of_counts
 from fitnoise.kernel.designs._base import Answers, Counts, Design, Margin, NoiseSource
+from fitnoise.kernel.domain import axis_key
 from fitnoise.kernel.ledger import Ledger, LedgerEntry, Price
-from fitnoise.kernel.order import Order, axis_key
+from fitnoise.kernel.order import Order
 
 _RequiredAxes = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
 """The margins, each with the attributes and levels by which records are counted for it (`Domain.counting_axes`)."""

@@ -6,8 +6,6 @@ An order holds all that `measure` knows of a measurement, apart from the data an
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -18,7 +16,7 @@ from typing import Any, Final, Self, final
 from fitnoise.errors import DataError, FitnoiseError, PlanError
 from fitnoise.kernel.checks import describe_value, is_digest, is_name
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND, Design
-from fitnoise.kernel.domain import Domain, attribute_document
+from fitnoise.kernel.domain import Domain, axis_key, cell_key
 from fitnoise.kernel.immutable import changeable, is_of_kernel
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.profiles import ceil_dyadic
@@ -535,7 +533,7 @@ class Order:
             yield limit, sum((self.losses[i] for i in indices), Loss.zero())
 
     def ledger_loss(self) -> Loss:
-        """Return the loss as a ledger stores it: each axis is named by the complete definition of its attribute."""
+        """Return the loss as a ledger stores it: each axis is named by all that determines its cells."""
         return self._keyed(self.loss)
 
     def _keyed(self, loss: Loss) -> Loss:
@@ -551,29 +549,6 @@ class Order:
             for key, values in design.ledger_detail(self.adjacency).items():
                 out.setdefault(key, []).extend(values)
         return out
-
-
-def axis_key(domain: Domain, name: str) -> str:
-    """Return an attribute's name with the SHA-256 of its complete definition.
-
-    Two plans with the same key have the same cells.
-
-    Args:
-        domain: The domain of the attribute.
-        name: The name of the attribute.
-    """
-    a = domain[name]
-    # Cells for missing values are numbered in the order of their declaration: as pairs, no sorting changes this order.
-    # The column belongs to the definition, as two hierarchies in two columns may have levels of one name.
-    definition = (
-        attribute_document(a) | ({"missing": a.missing} if a.missing_cells else {}) | {"column": domain.column(name)}
-    )
-    classifier = a.coding.attribute
-    # The cell of an amount may depend on another attribute, which then belongs to its definition.
-    definition |= {} if classifier is None else {"class": axis_key(domain, classifier)}
-    # Sorted keys and no spaces: equal definitions give equal bytes, and so equal keys.
-    document = json.dumps(definition, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return f"{name}:{hashlib.sha256(document.encode('ascii')).hexdigest()}"
 
 
 def _refuse_changeable(name: str, value: object) -> None:
@@ -598,31 +573,6 @@ def _are_axes(axes: Any) -> bool:
     """Return True for a tuple of pairs: different names, each with a number of values."""
     pairs = type(axes) is tuple and all(type(x) is tuple and [*map(type, x)] == [str, int] for x in axes)
     return pairs and all(n > 0 for _, n in axes) and len({a for a, _ in axes}) == len(axes)
-
-
-def cell_key(domain: Domain, name: str) -> str:
-    """Return the SHA-256 of all that determines the cell of a record along an attribute.
-
-    A promise about the cells of the attribute binds this hash. It covers the kind, the column and the part of a date.
-    It also covers the codes or ends in order, a lookup, and the treatment of missing and other values. Names of cells
-    are not covered: a publisher may correct a label, and the promise stays valid.
-
-    Args:
-        domain: The domain of the attribute.
-        name: The name of the attribute.
-    """
-    a = domain[name]
-    definition = attribute_document(a) | {"labels": None, "column": domain.column(name)}
-    if a.missing_cells:
-        # Positions instead of names: a corrected name of a cell keeps the hash.
-        positions = {
-            what: a.missing_cells.index(cell)
-            for what in ("if_missing", "if_outside")
-            if (cell := definition.get(what)) in a.missing_cells
-        }
-        definition |= positions | {"missing": list(definition["missing"].values())}
-    document = json.dumps(definition, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(document.encode("ascii")).hexdigest()
 
 
 def account(source: DataSource, unit: PrivacyUnit, domain: Domain) -> Account:

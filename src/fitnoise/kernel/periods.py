@@ -150,11 +150,6 @@ class Series:
         """The number of periods."""
         return len(self.designs)
 
-    def label(self, period: int) -> str:
-        """Return the label of a period, as tables show it; its number for a period outside the series."""
-        labels = self.order.domain[self.attribute].values
-        return str(labels[period - 1]) if 1 <= period <= len(labels) else f"number {period}"
-
     def without_cache(self) -> Self:
         """Return a series of equal integers, without cached results; the order is checked again."""
         return replace(self, order=self.order.without_cache())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import itemgetter, mul
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 
@@ -24,29 +24,27 @@ class ListedTree:
     """Nested levels of places: every place lies in one place of the level above.
 
     levels: The names of the levels, from the top down.
-    rows: The code of every leaf on every level. Leaves of one place are consecutive, on every level, so that a place is
-    a slice of leaves.
-    codes: The codes of the places of every level, in the order of the leaves.
-    _above: For each level the place of every leaf, shape (leaves,); increasing, as leaves of a place are consecutive.
+    rows: The code of every leaf on every level, in any order. The tree orders them: leaves of one place are
+    consecutive, on every level, so that a place is a slice of leaves. Within the place above, places are ordered by
+    first appearance.
+
+    Raises:
+        DomainError: There are fewer than two levels, or two of one name, or there are no rows.
+        DomainError: A row does not have one code for each level, or a leaf appears twice. Or codes of one level are of
+            mixed kinds.
+        DomainError: A place lies in two places above it.
     """
 
     levels: tuple[str, ...]
     rows: tuple[tuple[Code, ...], ...]
-    codes: tuple[tuple[Code, ...], ...] = field(repr=False, compare=False)
-    _above: tuple[Indices, ...] = field(repr=False, compare=False)
+    codes: tuple[tuple[Code, ...], ...] = field(init=False, repr=False, compare=False)
+    """The codes of the places of every level, in the order of the leaves."""
+    _above: tuple[Indices, ...] = field(init=False, repr=False, compare=False)
+    """For each level the place of every leaf, shape (leaves,); increasing, as leaves of a place are consecutive."""
 
-    @classmethod
-    def from_rows(cls, levels: Sequence[str], rows: Iterable[Sequence[Code]]) -> Self:
-        """Return the tree of some leaves in any order. Within the place above, places are ordered by first appearance.
-
-        Raises:
-            DomainError: There are fewer than two levels, or two of one name, or there are no rows.
-            DomainError: A row does not have one code for each level, or a leaf appears twice. Or codes of one level are
-                of mixed kinds.
-            DomainError: A place lies in two places above it.
-        """
-        names = level_names(levels)
-        leaves = _leaves(names, rows)
+    def __post_init__(self) -> None:
+        names = level_names(self.levels)
+        leaves = _leaves(names, self.rows)
         if not leaves:
             raise DomainError(
                 "places-empty",
@@ -78,12 +76,18 @@ class ListedTree:
             indices.setflags(write=False)
         leaves = list(map(leaves.__getitem__, order.tolist()))
         codes = (tuple(leaves[i][depth] for i in _starts(indices).tolist()) for depth, indices in enumerate(above))
-        return cls(names, tuple(leaves), tuple(codes), tuple(above))
+        for name, value in (
+            ("levels", names),
+            ("rows", tuple(leaves)),
+            ("codes", tuple(codes)),
+            ("_above", tuple(above)),
+        ):
+            object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the call that pickle makes to build the tree again."""
         # Pickled arrays would come back writeable.
-        return ListedTree.from_rows, (self.levels, self.rows)
+        return ListedTree, (self.levels, self.rows)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -128,24 +132,21 @@ class RegularTree:
     levels: See `ListedTree`.
     children: The number of places of the first level, then the number in each place of the level above. The code of a
     place is that of the place above, and its number there. Numbers start at 1, in as many digits as the last one needs.
+
+    Raises:
+        DomainError: There are fewer than two levels, or two of one name.
+        DomainError: The children are not a list of one whole number of 1 or more for each level.
+        DomainError: There are more than ten million leaves.
     """
 
     levels: tuple[str, ...]
     children: tuple[int, ...]
 
-    @classmethod
-    def from_sizes(cls, levels: Sequence[str], children: Collection[int]) -> Self:
-        """Return the tree with these numbers of places.
-
-        Raises:
-            DomainError: There are fewer than two levels, or two of one name.
-            DomainError: The children are not a list of one whole number of 1 or more for each level.
-            DomainError: There are more than ten million leaves.
-        """
-        names = level_names(levels)
-        listed = isinstance(children, Collection) and not isinstance(children, (str, bytes, Set, Mapping))
-        if not listed or len(children) != len(names):
-            got = f"a list of length {len(children)}" if listed else describe_value(children)
+    def __post_init__(self) -> None:
+        names = level_names(self.levels)
+        listed = isinstance(self.children, Collection) and not isinstance(self.children, (str, bytes, Set, Mapping))
+        if not listed or len(self.children) != len(names):
+            got = f"a list of length {len(self.children)}" if listed else describe_value(self.children)
             raise DomainError(
                 "children-invalid",
                 f"The value of children is {got}.",
@@ -155,7 +156,7 @@ class RegularTree:
                 place="children",
             )
         numbers: list[int] = []
-        for name, n in zip(names, map(as_python, children), strict=True):
+        for name, n in zip(names, map(as_python, self.children), strict=True):
             if isinstance(n, bool) or not isinstance(n, int) or n < 1:
                 raise DomainError(
                     "children-number-invalid",
@@ -175,7 +176,8 @@ class RegularTree:
                 "No hierarchy was made.",
                 place="children",
             )
-        return cls(names, tuple(numbers))
+        object.__setattr__(self, "levels", names)
+        object.__setattr__(self, "children", tuple(numbers))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -233,11 +235,39 @@ class LeafCodes(Codes):
 
     # The checks of `Codes` do not run again: the tree has checked its codes.
     def __init__(self, tree: Tree, depth: int) -> None:
+        if type(tree) not in (ListedTree, RegularTree) or type(depth) is not int or not 0 <= depth < len(tree.levels):
+            raise DomainError(
+                "level-unknown",
+                f"The depth of a level is {describe_value(depth)}.",
+                "It must be a whole number from 0, below the number of levels of a tree.",
+                "Name a level of the tree.",
+                "No hierarchy was made.",
+            )
         object.__setattr__(self, "_tree", tree)
         object.__setattr__(self, "_depth", depth)
 
     _tree: Tree
     _depth: int
+
+    def __eq__(self, other: object) -> bool:
+        # A tree determines its codes, and those of a regular tree are not listed for a comparison.
+        return type(other) is type(self) and vars(other)["_tree"] == self._tree and vars(other)["_depth"] == self._depth
+
+    def __hash__(self) -> int:
+        return hash((self._tree, self._depth))
+
+    @property
+    def places(self) -> Tree:
+        """The tree."""
+        return self._tree
+
+    @property
+    def definition(self) -> list[Any]:
+        """The codes of the leaves with their cells; for a regular tree, the numbers that determine both."""
+        # The codes of a regular tree may be millions.
+        return (
+            ["Places", self._tree.children, self._depth] if isinstance(self._tree, RegularTree) else super().definition
+        )
 
     @property
     def codes(self) -> tuple[Code, ...]:
@@ -280,7 +310,7 @@ def level_names(levels: Sequence[str]) -> tuple[str, ...]:
             "No hierarchy was made.",
             place="levels",
         )
-    names = tuple(levels)
+    names = tuple(map(str, levels))
     refuse_repeated("level", names)
     return names
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, final
 
 from fitnoise.display import HtmlDisplay
 from fitnoise.errors import CapExceeded, PlanError, SpecError, WorkloadError
-from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import DataSource, Privacy, PrivacyUnit
 from fitnoise.mechanisms._base import SearchOptions
@@ -28,6 +26,8 @@ from fitnoise.mechanisms.registry import plan_tables, planner_by_name
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, english
 from fitnoise.planning.plan import Plan
+from fitnoise.request.arguments import checked
+from fitnoise.request.finite_queries import FiniteQuery
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
 from fitnoise.solving.statuses import status_message

@@ -23,7 +23,7 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.dates import DatePart
-from fitnoise.kernel.domain import Attribute
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.publication import Publication
 from fitnoise.solving.fixed_random import FixedGenerator
 

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from fitnoise.algebra import rules
 from fitnoise.errors import PlanError, SpecError
-from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.order import axis_key
+from fitnoise.kernel.domain import axis_key
 from fitnoise.kernel.profiles import ChargedPlan, Profile, joint
 from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours, PrivacyUnit
 from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.plan import Plan
+from fitnoise.request.arguments import checked
+from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Budget, CellBudgets, Publication, aligned
 from fitnoise.request.workloads import Family, Workload
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
@@ -294,7 +294,7 @@ def _charged(x: Plan | ChargedPlan, publication: Publication) -> ChargedPlan:
 
 def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[Fraction]]:
     """Return the attributes of the charges' profiles, and the slack of ρ in their joint cells, in C order."""
-    keys = {axis_key(domain, a): a for a in domain}
+    keys = {axis_key(domain.axes, a): a for a in domain}
     # A key contains the complete definition: attributes of one name with other cells cannot be added.
     used = {key for c in charges for key, _ in c.profile.axes}
     if not used <= set(keys):
@@ -306,7 +306,7 @@ def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[
             "Declare these attributes as in the plans.",
             "Nothing was planned.",
         )
-    names = [a for a in domain if axis_key(domain, a) in used]
+    names = [a for a in domain if axis_key(domain.axes, a) in used]
     shape = [domain[a].size for a in names]
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
         raise PlanError(

@@ -19,7 +19,6 @@ from typing import Any, Self, final
 
 from fitnoise.display import HtmlDisplay
 from fitnoise.errors import FitnoiseError, PlanError, ReleaseError
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
@@ -33,6 +32,7 @@ from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
 from fitnoise.mechanisms.registry import planner_by_name, suitable_planner
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
+from fitnoise.request.arguments import checked
 from fitnoise.request.curves import LossSummary, epsilon_at
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
@@ -214,7 +214,7 @@ class Plan(HtmlDisplay):
         request = self.publication
         caps = () if request.cap is None else (request.cap.limit("cap"),)
         return Order(
-            domain=request.domain,
+            domain=request.domain.axes,
             source=request.source,
             unit=request.unit,
             designs=tuple(p.design for p in self.parts),

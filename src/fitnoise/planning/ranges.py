@@ -16,11 +16,11 @@ from typing import final
 
 import numpy as np
 
-from fitnoise.kernel.domain import Domain
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.plan import Plan
+from fitnoise.request.domain import Domain
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import Family, Table
 

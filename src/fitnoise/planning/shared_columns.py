@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from fitnoise.errors import DomainError
-from fitnoise.kernel.domain import Domain
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.plan import Plan
 from fitnoise.request.coverage import list_values
+from fitnoise.request.domain import Domain
 from fitnoise.request.joint_cells import Block, SharedColumn, Unreached, shared_columns
 from fitnoise.request.workloads import Family, Workload
 

@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 from fitnoise.errors import SpecError, WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import is_real
-from fitnoise.kernel.domain import Domain
 from fitnoise.mechanisms.gaussian.planning import DEFAULT_GAP
 from fitnoise.planning.comparison import plan
 from fitnoise.planning.plan import Plan
+from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute, ByTableSize, Target, TargetKind, z_score
 from fitnoise.request.workloads import Family, Table, Workload

@@ -13,9 +13,11 @@ import scipy.sparse as sp
 
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.domain import Attribute, Domain, read_rows
 from fitnoise.kernel.places import Tree
 from fitnoise.reading.refusals import UNESTIMATED
+from fitnoise.request.attributes import Attribute
+from fitnoise.request.csv_rows import read_rows
+from fitnoise.request.domain import Domain
 
 AREA = "area"
 """The name under which areas are requested and break numbers down."""
@@ -238,6 +240,6 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
 def _codes(domain: Domain, name: str, level: str) -> Iterable[Any]:
     """Yield the codes of places if the name is of a hierarchy: of this level if it is one of its levels, or of all."""
     hierarchy = domain[name]
-    for view in hierarchy.views:
-        if level not in hierarchy.levels or view.name == level:
+    for level_name, view in zip(hierarchy.levels, hierarchy.views, strict=True):
+        if level not in hierarchy.levels or level_name == level:
             yield from view.values

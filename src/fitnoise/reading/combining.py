@@ -40,9 +40,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from fitnoise.errors import DomainError, ReleaseError, WorkloadError
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, Indices, answers_digest
-from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.estimation import SectorIndex
@@ -62,7 +60,10 @@ from fitnoise.reading.questions import ReaderQuestion
 from fitnoise.reading.refusals import UNREAD, no_means, repeated_release
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import csv_text, label_frame, number_columns, read_text
+from fitnoise.request.arguments import checked
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList
+from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute
 from fitnoise.request.workloads import Table, Workload, list_names, slug, used_attributes

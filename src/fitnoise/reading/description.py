@@ -13,7 +13,6 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.designs.questions import QuestionKind
-from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms.finite.documents import stored_family
@@ -24,6 +23,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.request.coverage import uncounted, uncounted_by_question
 from fitnoise.request.curves import LossSummary
 from fitnoise.request.documents import Spec
+from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Family, Table
 

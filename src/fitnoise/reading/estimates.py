@@ -14,7 +14,6 @@ import pandas as pd
 import scipy.sparse as sp
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats
 from fitnoise.messages import ValueKind
 from fitnoise.reading.labelled_numbers import MAX_NUMBERS, LabelledNumbers, RowLabels, divisor, is_number, number
@@ -23,6 +22,7 @@ from fitnoise.reading.linear_forms import Forms
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT, ReaderQuestion, whose_ratio
 from fitnoise.reading.ratios import Ratios
 from fitnoise.reading.refusals import UNCOMPUTED
+from fitnoise.request.arguments import checked
 from fitnoise.request.targets import checked_confidence
 from fitnoise.request.workloads import Table
 

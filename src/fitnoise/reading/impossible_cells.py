@@ -24,10 +24,11 @@ import scipy.linalg as sl
 from fitnoise.errors import DomainError, ReleaseError, SpecError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.conditions import Condition, conditions
-from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.reading.questions import ReaderQuestion, leaves
 from fitnoise.reading.refusals import UNCOMPUTED
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList, list_values
+from fitnoise.request.domain import Domain
 from fitnoise.solving.sectors import Decomposition, Members, SectorGroup
 
 if TYPE_CHECKING:

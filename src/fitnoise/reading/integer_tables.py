@@ -31,7 +31,6 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arguments import checked, refuse_unless_fit
 from fitnoise.kernel.arrays import Floats, Integers, answers_digest
 from fitnoise.kernel.checks import describe_value, is_integer
 from fitnoise.kernel.designs._base import NoiseSource
@@ -49,6 +48,7 @@ from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import csv_text, read_text
 from fitnoise.reading.table_order import OrderRule, check_labels, parse_rules
 from fitnoise.reading.table_overlap import LeafPartition, TableOverlap
+from fitnoise.request.arguments import checked, refuse_unless_fit
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, list_names, slug
 from fitnoise.solving.fixed_random import FixedGenerator

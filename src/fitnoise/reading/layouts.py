@@ -21,7 +21,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.messages import Message
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination
@@ -33,7 +32,9 @@ from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.means import means
 from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList
+from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
 from fitnoise.request.views import RowOrder, View
 from fitnoise.request.workloads import Table

@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.domain import Domain
 from fitnoise.reading.laws import law
 from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.ratio_intervals import inverted
 from fitnoise.reading.release_files import MEAN_COLUMNS, Columns, label_columns
+from fitnoise.request.domain import Domain
 from fitnoise.request.workloads import Table, slug
 
 COUNTS_AT_ENDS = "counts_at_ends"

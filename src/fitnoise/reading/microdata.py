@@ -31,10 +31,8 @@ from scipy.sparse.csgraph import connected_components
 
 from fitnoise.algebra import rules
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Indices, Integers, answers_digest
 from fitnoise.kernel.checks import is_integer
-from fitnoise.kernel.domain import Domain
 from fitnoise.mechanisms.documents import disagreements, parse
 from fitnoise.messages import LANGUAGES, Message, Value, ValueKind, translator
 from fitnoise.reading.integer_tables import IntegerTables
@@ -44,6 +42,8 @@ from fitnoise.reading.questions import leaves
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, unreadable_file
 from fitnoise.reading.release_files import Columns, csv_pieces, field, read_text, replace_file, to_json
 from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOverlap
+from fitnoise.request.arguments import checked
+from fitnoise.request.domain import Domain
 from fitnoise.request.workloads import Table, list_names
 from fitnoise.solving.invented_records import CountTable, expand, invent, sort_records
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.domain import Amount, Attribute, Domain
 from fitnoise.messages import Message, english, rule_messages
 from fitnoise.reading.estimates import Estimates, mean
 from fitnoise.reading.labelled_numbers import RowLabels
@@ -19,7 +18,9 @@ from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.questions import ReaderQuestion, append_cut, names, refuse
 from fitnoise.reading.ratios import Ratios
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
+from fitnoise.request.attributes import Amount, Attribute
 from fitnoise.request.coverage import ValueList
+from fitnoise.request.domain import Domain
 
 
 class QuestionMixin(abc.ABC):

@@ -22,12 +22,13 @@ from fitnoise.algebra import operators as op
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.checks import describe_value
-from fitnoise.kernel.domain import Attribute, Domain
-from fitnoise.kernel.selections import Selection
 from fitnoise.reading.areas import AREA, Areas
 from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList, list_values
+from fitnoise.request.domain import Domain
+from fitnoise.request.selections import Selection
 from fitnoise.request.views import AtMost, View
 from fitnoise.request.workloads import Family, Table, Workload
 

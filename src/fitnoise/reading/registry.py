@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from fitnoise.kernel.domain import Amount, Domain
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms.tables import TablePart
@@ -23,6 +22,8 @@ from fitnoise.planning import protection
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import condition_messages, describe, describe_enforcement, summarised_parts, universe
 from fitnoise.reading.release import Release
+from fitnoise.request.attributes import Amount
+from fitnoise.request.domain import Domain
 from fitnoise.request.record import RecordSpec
 
 MAX_FRACTION_DIGITS = 60

@@ -46,13 +46,10 @@ import pandas as pd
 
 from fitnoise.display import HtmlDisplay
 from fitnoise.errors import DomainError, ReleaseError
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, answers_digest
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.codings import as_python
 from fitnoise.kernel.disk import sync_names
-from fitnoise.kernel.domain import Attribute, Domain
-from fitnoise.kernel.selections import Selection
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import BiasedTables
 from fitnoise.mechanisms.documents import MAX_NUMBER_DIGITS, parse
@@ -90,6 +87,10 @@ from fitnoise.reading.release_files import (
     unfinished,
     write_parquet,
 )
+from fitnoise.request.arguments import checked
+from fitnoise.request.attributes import Attribute
+from fitnoise.request.domain import Domain
+from fitnoise.request.selections import Selection
 from fitnoise.request.views import Ranges, Recode, View
 from fitnoise.request.workloads import Workload, list_names
 from fitnoise.request.workloads import table as ask
@@ -997,8 +998,9 @@ def _above(workload: Workload, table: str, level: str, places: Any) -> tuple[str
     for a in t.attributes if level in domain else ():
         above, depth = domain[level], domain.depth(a)
         is_same_home = domain.attribute_of(a) == domain.attribute_of(level) and t.view(a).is_by_value
-        if is_same_home and above.hierarchy is not None and above.depth < depth:
-            return a, _choose(above.values, places)[above.hierarchy.tree.above(above.depth, depth)]
+        tree = domain[domain.attribute_of(level)].tree
+        if is_same_home and tree is not None and above.depth < depth:
+            return a, _choose(above.values, places)[tree.above(above.depth, depth)]
     columns = list(t.labels(domain))
     raise ReleaseError(
         "unknown-column",

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.disk import hold, lock, sync_names
-from fitnoise.kernel.domain import RESERVED
 from fitnoise.mechanisms.documents import MAX_DOCUMENT_BYTES
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, unreadable_file, unwritable_place
+from fitnoise.request.domain import RESERVED
 
 DESCRIPTION = "release.json"
 """The file that is put in place last: a folder without it is no release."""

@@ -23,9 +23,10 @@ from scipy.sparse.csgraph import connected_components
 from fitnoise.algebra import rules
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.reading.questions import leaves, row_coefficients
 from fitnoise.reading.refusals import UNMADE
+from fitnoise.request.attributes import Attribute
+from fitnoise.request.domain import Domain
 from fitnoise.request.views import AtMost, Average, Change, View
 from fitnoise.request.workloads import Table
 

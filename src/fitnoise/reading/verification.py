@@ -25,7 +25,6 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from fitnoise.errors import FitnoiseError, ReleaseError
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.profiles import ceil_dyadic
@@ -70,6 +69,7 @@ from fitnoise.reading.release_files import (
     to_json,
     unfinished,
 )
+from fitnoise.request.arguments import checked
 from fitnoise.request.publication import Goal
 
 _UNVERIFIED = "Nothing was verified."

@@ -12,9 +12,10 @@ from typing import final
 
 import numpy as np
 
-from fitnoise.kernel.designs.questions import FiniteQuery
-from fitnoise.kernel.domain import Attribute, Binned, Domain
-from fitnoise.kernel.selections import Selection
+from fitnoise.request.attributes import Attribute, Binned
+from fitnoise.request.domain import Domain
+from fitnoise.request.finite_queries import FiniteQuery
+from fitnoise.request.selections import Selection
 from fitnoise.request.workloads import Table
 
 MAX_PIECES = 8

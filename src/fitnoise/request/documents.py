@@ -26,10 +26,7 @@ from pydantic import Discriminator, Field, Tag, ValidationError, create_model, m
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, SpecError
-from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.designs.questions import Aim, FiniteQuery, QuestionKind
-from fitnoise.kernel.domain import Attribute, Domain
-from fitnoise.kernel.selections import Selection
+from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.units import (
     MAX_RECORDS,
     CountBasis,
@@ -41,7 +38,10 @@ from fitnoise.kernel.units import (
     PrivacyUnit,
     Region,
 )
-from fitnoise.request.attributes import AttributeSpec, BySpec, resolve_file
+from fitnoise.request.arguments import checked
+from fitnoise.request.attributes import Attribute, AttributeSpec, BySpec, resolve_file
+from fitnoise.request.domain import Domain
+from fitnoise.request.finite_queries import Aim, FiniteQuery
 from fitnoise.request.publication import (
     Budget,
     CellBudgets,
@@ -54,6 +54,7 @@ from fitnoise.request.publication import (
 )
 from fitnoise.request.record import RecordSpec
 from fitnoise.request.selected_values import SelectedValues, SingleValue
+from fitnoise.request.selections import Selection
 from fitnoise.request.spec_errors import (
     OUTCOME,
     complaints,
@@ -1135,7 +1136,7 @@ class Spec(SpecSection):
         def question(spec: FiniteSpec) -> FiniteQuery:
             built = spec.build(domain)
             # `Publication` repeats this, and would not know the position of the question in the document.
-            built.graph(domain, domain.adjacency(source, unit))
+            built.graph(domain, domain.axes.adjacency(source, unit))
             return built
 
         questions = wrong.each(self.questions, "questions", question)

@@ -64,7 +64,8 @@ import numpy as np
 from fitnoise.errors import DomainError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.dates import DateField, DatePart, read
-from fitnoise.kernel.domain import Attribute, Domain
+from fitnoise.request.attributes import Attribute
+from fitnoise.request.domain import Domain
 
 MAX_TRIED_CELLS = 2**22
 """The largest number of values that are tried for one column, times its attributes: they take less than a second."""

@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel import privacy
-from fitnoise.kernel.arguments import refuse_unless_fields_fit
 from fitnoise.kernel.checks import are_confusable, describe_value, is_plain, is_real
-from fitnoise.kernel.designs.questions import MAX_PEOPLE, FiniteQuery, QuestionKind
-from fitnoise.kernel.domain import Categorical, Domain, Ordered
+from fitnoise.kernel.designs.questions import MAX_PEOPLE, QuestionKind
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
 from fitnoise.request import curves
+from fitnoise.request.arguments import refuse_unless_fields_fit
+from fitnoise.request.attributes import Categorical, Ordered
+from fitnoise.request.domain import Domain
+from fitnoise.request.finite_queries import FiniteQuery
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind
 from fitnoise.request.workloads import Table, Workload, file_name_twice, used_attributes
 
@@ -809,8 +811,7 @@ class Publication:
                 place="privacy.must_be_free",
             )
         for query in self.questions:
-            query.check(self.domain)
-            question_attributes = {a for m in query.margins(self.domain) for a in m}
+            question_attributes = {a for m in query.in_domain(self.domain).margins(self.domain.axes) for a in m}
             self._refuse_amounts({"a question with finitely many answers is about it": question_attributes})
             if query.question is QuestionKind.LEFT_OUT and self.unit.id is None:
                 raise SpecError(
@@ -1163,7 +1164,7 @@ class Publication:
     @property
     def adjacency(self) -> Adjacency:
         """The neighbour relation of two databases."""
-        return self.workload.domain.adjacency(self.source, self.unit)
+        return self.workload.domain.axes.adjacency(self.source, self.unit)
 
     @property
     def structured_attributes(self) -> tuple[str, ...]:

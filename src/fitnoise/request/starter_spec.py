@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import tomli_w
 
-from fitnoise.kernel.domain import Domain, Ordered
-from fitnoise.request.attributes import FILL_IN_MARK, KINDS
+from fitnoise.request.attributes import FILL_IN_MARK, KINDS, Ordered
+from fitnoise.request.domain import Domain
 
 _TOP = """\
 # Who is protected, which tables are published, and how accurate each must be.

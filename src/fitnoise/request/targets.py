@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.by_value import ByValue
 from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.codings import number
-from fitnoise.kernel.domain import read_rows
+from fitnoise.request.arguments import checked
+from fitnoise.request.by_value import ByValue
+from fitnoise.request.csv_rows import read_rows
 
 
 class TargetKind(StrEnum):

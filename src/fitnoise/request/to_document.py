@@ -10,8 +10,9 @@ import tomli_w
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel.checks import is_real
-from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
-from fitnoise.kernel.domain import ATTRIBUTES, Attribute, attribute_document
+from fitnoise.kernel.designs.questions import QuestionKind
+from fitnoise.request.attributes import ATTRIBUTES, Attribute, attribute_document
+from fitnoise.request.finite_queries import FiniteQuery
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal
 from fitnoise.request.views import VIEWS

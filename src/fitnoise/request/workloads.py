@@ -24,11 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT
-from fitnoise.kernel.domain import RESERVED, Domain, Ordered
 from fitnoise.messages import Message, rule_messages
+from fitnoise.request.arguments import checked
+from fitnoise.request.attributes import Ordered
+from fitnoise.request.domain import RESERVED, Domain
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind, checked_confidence
 from fitnoise.request.views import EACH, VIEWS, Entry, Mean, View, ViewArguments, values_by_name
 

@@ -29,7 +29,7 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows, physical_memory
 from fitnoise.kernel.designs._base import CellStructure, Pieces
 from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
-from fitnoise.kernel.domain import Domain
+from fitnoise.request.domain import Domain
 from fitnoise.request.workloads import (
     Family,
     Table,

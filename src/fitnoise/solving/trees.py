@@ -57,7 +57,7 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.kernel.domain import Domain
+from fitnoise.request.domain import Domain
 from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.geometric_mean import Memory
 from fitnoise.solving.sectors import Decomposition, SectorGroup

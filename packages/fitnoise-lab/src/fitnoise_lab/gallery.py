@@ -31,7 +31,8 @@ import numpy as np
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import checked_integer, is_integer
-from fitnoise.kernel.domain import Categorical, Domain, Ordered
+from fitnoise.request.attributes import Categorical, Ordered
+from fitnoise.request.domain import Domain
 from fitnoise.request.workloads import Workload, all_tables, table
 from fitnoise.solving.fixed_random import Generator
 

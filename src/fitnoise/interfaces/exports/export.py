@@ -22,7 +22,6 @@ from fitnoise.interfaces.exports.latex import latex
 from fitnoise.interfaces.exports.manifests import IN_FOLDER, check_export, manifest, manifest_place, versions_for
 from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
-from fitnoise.kernel.arguments import checked
 from fitnoise.messages import Translator, translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
@@ -31,6 +30,7 @@ from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table,
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import replace_file, write_texts
 from fitnoise.reading.verification import Verification
+from fitnoise.request.arguments import checked
 
 FORMATS: Mapping[str, Callable[[Tabled, Iterable[TableLayout], Translator, Bands | None], bytes]] = MappingProxyType(
     {".xlsx": workbook, ".tex": latex}

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from fitnoise.interfaces.pages.fragments import caption, notes
-from fitnoise.kernel.domain import RESERVED
 from fitnoise.messages import english, map_messages, translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import charge
 from fitnoise.reading.integer_tables import SIMULATED
 from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of, releases
 from fitnoise.reading.release_files import csv_text, field, to_json
+from fitnoise.request.domain import RESERVED
 from fitnoise.request.workloads import slug
 
 MAX_LISTED_VALUES = 1_000

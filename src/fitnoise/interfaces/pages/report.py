@@ -17,7 +17,6 @@ from fitnoise import __version__
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.fragments import RenderedTable, digest, environment, render_table, style, title
 from fitnoise.interfaces.reports.plans import plan_report
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.messages import Message, Translator, Value, ValueKind, translator
 from fitnoise.planning.plan import Plan
@@ -30,6 +29,7 @@ from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import read_text, replace_file
 from fitnoise.reading.verification import Check, error_fault
 from fitnoise.reporting import Report
+from fitnoise.request.arguments import checked
 
 MAX_TABLES = 100
 """The largest number of tables of a report if none are named; named tables may be more."""

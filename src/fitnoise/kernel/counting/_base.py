@@ -119,7 +119,7 @@ class Counter(abc.ABC):
           it is outside the domain and the source or the attribute drops such records.
         * An amount has K steps, 0 ≤ j ≤ K. A record at step j adds 1 − j to the first end and j to the other. Further
           knots are counted as :func:`fitnoise.kernel.counting.joint_counts.sum_up` states. Several amounts multiply.
-          All counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`).
+          All counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.codings.Steps`).
         * With a bound g, the counted records of each unit are a function of its own records. They are at most g of
           them, or of the merged records where amounts are added up. One more unit, with any number of records, adds to
           every margin the contribution of at most g records, the same records for all margins.

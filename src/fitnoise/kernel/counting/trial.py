@@ -43,7 +43,7 @@ from fitnoise.kernel.counting._base import Margin, Margins
 from fitnoise.kernel.counting.joint_counts import sum_up
 from fitnoise.kernel.counting.persons import ID_KEY, PersonSelector, person_id
 from fitnoise.kernel.dates import DateField, DatePart
-from fitnoise.kernel.domain import Amount, Categorical, Domain, Ordered
+from fitnoise.kernel.domain import Axis, Domain
 from fitnoise.kernel.units import NO_PATTERN, Pattern
 
 
@@ -315,9 +315,8 @@ class PersonTrial:
 
     @cached_property
     def domain(self) -> Domain:
-        """The attributes with the codings of the columns."""
-        amount = {"z": Amount(-2, 30, step=0.5, missing={"none": [-3]})} if self.merge else {}
-        return Domain({"x": Ordered(0, _KINDS - 1), "y": Categorical(_PERSON_TEXTS), **amount})
+        """The axes with the codings of the columns."""
+        return Domain({name: Axis(column.coding) for name, column in self.columns.items()})
 
     @property
     def limit(self) -> int | None:

@@ -18,7 +18,7 @@ from fitnoise.kernel.designs._base import (
     NoiseSource,
     other_domain,
 )
-from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism, QuestionKind
+from fitnoise.kernel.designs.questions import CellQuestion, Mechanism, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss
@@ -54,7 +54,7 @@ class AnswerDesign(Design):
         * The answer is one exact draw.
     """
 
-    query: FiniteQuery
+    query: CellQuestion
     domain: Domain
     mechanism: Mechanism
 
@@ -68,7 +68,7 @@ class AnswerDesign(Design):
 
         Raises:
             PlanError: The mechanism was made for another ε than the question's, or is not private on its graph.
-            WorkloadError: The question does not fit the domain (:meth:`FiniteQuery.graph`).
+            WorkloadError: The question does not fit the domain (:meth:`CellQuestion.graph`).
         """
         if self.mechanism.epsilon != self.query.record_epsilon(adjacency):
             raise foreign_mechanism()

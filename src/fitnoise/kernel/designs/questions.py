@@ -2,8 +2,8 @@
 
 The publisher declares a question in public terms: its subject, a bound on the number of records, and ε. Where the
 number is public, it replaces the bound. ε is the privacy cost of the answer for one protected unit. The graph of the
-question and the margins to count follow from these terms. The answer follows from counts alone. This module reads no
-data and draws no noise.
+question and the margins to count follow from these terms, in cells of axes. The answer follows from counts alone. This
+module reads no data and draws no noise.
 
 | question | answer | effect of one record | graph |
 |---|---|---|---|
@@ -26,7 +26,7 @@ from __future__ import annotations
 import itertools
 import math
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -37,7 +37,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError, WorkloadError
-from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import (
@@ -52,9 +51,8 @@ from fitnoise.kernel.designs.graphs import (
 from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
 from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
-from fitnoise.kernel.domain import Domain, Ordered
+from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.exact_powers import DENSE_LIMIT, rational
-from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MAX_PEOPLE = 2**62
@@ -69,8 +67,8 @@ MARGIN_CELLS = 2**22
 MAX_QUANTILE_DENOMINATOR = 1000
 """The largest denominator of the share of a quantile."""
 
-Condition = tuple[tuple[str, Selection], ...]
-"""The values that meet the condition, for each of some attributes; a record must meet all of them."""
+Condition = tuple[tuple[str, tuple[int, ...]], ...]
+"""The cells that meet the condition, for each of some axes; a record must meet all of them."""
 
 Mechanism = FiniteMechanism | ImplicitMechanism | ClampedMechanism | RankMechanism
 
@@ -86,25 +84,10 @@ class QuestionKind(StrEnum):
     LEFT_OUT = "left_out"
 
 
-class Aim(StrEnum):
-    """The average over the prior that the mechanism, and the reading of its answer, optimise.
-
-    Two kinds of mechanism optimise none: ranks, for medians and quantiles, and those of questions with too many results
-    for a table. They are chosen for the hit rate alone, without a prior.
-    """
-
-    HIT_RATE = "hit-rate"
-    """The largest probability of the right answer. Among mechanisms within `MAX_HIT_RATE_LOSS` of the best, it takes
-    the one with the least mean squared error.
-    """
-    MEAN_ABSOLUTE_ERROR = "mean-absolute-error"
-    MEAN_SQUARED_ERROR = "mean-squared-error"
-
-
 @final
 @dataclass(frozen=True)
-class FiniteQuery:
-    """One question, made by class methods with the names of the kinds, such as :meth:`count` or :meth:`left_out`.
+class CellQuestion:
+    """One question about cells of axes. Publishers write it as `FiniteQuery` (`fitnoise.request.finite_queries`).
 
     Attributes:
         name: The name of the question in releases.
@@ -114,11 +97,9 @@ class FiniteQuery:
         epsilon: The exact privacy cost of the answer for one protected unit.
         attribute: The attribute whose sum, median or quantile the question requests.
         where: The conditions: one for each of several counts, none for `left_out`, and at most one for other kinds.
-        prior: The prior probability of each result. None makes all results equally likely. Privacy does not depend on
-            it.
-        aim: The average over the prior that the mechanism optimises (:class:`Aim`).
         quantile_share: The share of the records at or below a quantile, above 0 and below 1, with a denominator up to
             `MAX_QUANTILE_DENOMINATOR`.
+        values: For a median or a quantile, the answer for each cell of the attribute, in order.
 
     Raises:
         WorkloadError: The name is not printable, `people` or ε is out of range, or a field does not fit the question.
@@ -130,24 +111,14 @@ class FiniteQuery:
     epsilon: Fraction
     attribute: str | None = None
     where: tuple[Condition, ...] = ()
-    prior: tuple[float, ...] | None = None
-    aim: Aim = Aim.HIT_RATE
     quantile_share: Fraction | None = None
+    values: tuple[str | int, ...] = ()
 
     def __post_init__(self) -> None:
-        for field, kind in (("question", QuestionKind), ("aim", Aim)):
-            try:
-                object.__setattr__(self, field, kind(getattr(self, field)))
-            except ValueError:
-                choices = ", ".join(repr(str(x)) for x in kind)
-                raise WorkloadError(
-                    "unknown-question-kind",
-                    f"The {field} of a question is {describe_value(getattr(self, field))}.",
-                    "",
-                    f"Choose one of {choices}.",
-                    "No question was made.",
-                    place=field,
-                ) from None
+        try:
+            object.__setattr__(self, "question", QuestionKind(self.question))
+        except ValueError:
+            raise unknown_kind("question", self.question, QuestionKind) from None
         if (
             not isinstance(self.name, str)
             or not self.name
@@ -172,11 +143,8 @@ class FiniteQuery:
                 place="people",
             )
         object.__setattr__(self, "epsilon", rational(self.epsilon))
-        object.__setattr__(self, "where", tuple(_condition(c) for c in self.where))
-        if self.prior is not None:
-            object.__setattr__(self, "prior", _believed(self.prior))
         if self.question is QuestionKind.QUANTILE:
-            object.__setattr__(self, "quantile_share", _exact_level(self.quantile_share))
+            object.__setattr__(self, "quantile_share", exact_level(self.quantile_share))
         elif self.quantile_share is not None:
             raise WorkloadError(
                 "quantile-of-other-question",
@@ -185,6 +153,16 @@ class FiniteQuery:
                 "Remove quantile, or ask for a quantile.",
                 "No question was made.",
                 place="quantile",
+            )
+        object.__setattr__(self, "where", tuple(self.where))
+        if not all(map(_is_condition, self.where)) or type(self.values) is not tuple:
+            raise WorkloadError(
+                "condition-cells-invalid",
+                "The conditions of a question are not cells of different attributes, or its answers are no tuple.",
+                "A condition has a tuple of whole numbers from 0 for each of its attributes.",
+                "Give such cells.",
+                "No question was made.",
+                place="where",
             )
         # Left-out records are counted by unit, before cells: no condition on cells can apply.
         if self.question is QuestionKind.LEFT_OUT and self.where:
@@ -218,165 +196,6 @@ class FiniteQuery:
                 place="where",
             )
 
-    @classmethod
-    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
-    def count(
-        cls, name: str, *, people: int, epsilon: float | Fraction, where: Mapping[str, Any] | None = None, **rest: Any
-    ) -> FiniteQuery:
-        """Return a question for the number of records that meet a condition, or of all records.
-
-        Args:
-            name: The name of the question.
-            people: The public bound on the number of records (their exact number, where that is public).
-            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
-            where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
-                gives single values. A record must meet all entries.
-            rest: Further fields, such as `prior` and `aim`.
-
-        Raises:
-            WorkloadError: An argument is invalid.
-        """
-        return cls(name, QuestionKind.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
-
-    @classmethod
-    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
-    def counts(
-        cls, name: str, *, people: int, epsilon: float | Fraction, where: Sequence[Mapping[str, Any]], **rest: Any
-    ) -> FiniteQuery:
-        """Return a question for several counts of the same records, answered together for one ε.
-
-        Args:
-            name: The name of the question.
-            people: The public bound on the number of records (their exact number, where that is public).
-            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
-            where: One mapping for each count, as in :meth:`count`.
-            rest: Further fields, such as `prior` and `aim`.
-
-        Raises:
-            WorkloadError: An argument is invalid.
-        """
-        return cls(name, QuestionKind.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
-
-    @classmethod
-    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
-    def sum(
-        cls,
-        name: str,
-        attribute: str,
-        *,
-        people: int,
-        epsilon: float | Fraction,
-        where: Mapping[str, Any] | None = None,
-        **rest: Any,
-    ) -> FiniteQuery:
-        """Return a question for the sum of an :class:`Ordered` attribute.
-
-        Values beyond the range of the attribute are clipped if the attribute declares so.
-
-        Args:
-            name: The name of the question.
-            attribute: An ordered attribute; its range bounds the effect of one record.
-            people: The public bound on the number of records (their exact number, where that is public).
-            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
-            where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
-                gives single values. A record must meet all entries.
-            rest: Further fields, such as `prior` and `aim`.
-
-        Raises:
-            WorkloadError: An argument is invalid.
-        """
-        return cls(name, QuestionKind.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
-
-    @classmethod
-    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
-    def median(
-        cls,
-        name: str,
-        attribute: str,
-        *,
-        people: int,
-        epsilon: float | Fraction,
-        where: Mapping[str, Any] | None = None,
-        **rest: Any,
-    ) -> FiniteQuery:
-        """Return a question for the middle value of an attribute with an order; without records, its lowest value.
-
-        Args:
-            name: The name of the question.
-            attribute: An attribute with an order.
-            people: The public bound on the number of records (their exact number, where that is public).
-            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
-            where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
-                gives single values. A record must meet all entries.
-            rest: Further fields, such as `prior` and `aim`.
-
-        Raises:
-            WorkloadError: An argument is invalid.
-        """
-        return cls(name, QuestionKind.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
-
-    @classmethod
-    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
-    def quantile(
-        cls,
-        name: str,
-        attribute: str,
-        *,
-        quantile: float | Fraction,
-        people: int,
-        epsilon: float | Fraction,
-        where: Mapping[str, Any] | None = None,
-        **rest: Any,
-    ) -> FiniteQuery:
-        """Return a question for the least value with a share of the records or more at or below it.
-
-        Without records the answer is the lowest value. A float stands for the nearest fraction with a denominator up to
-        `MAX_QUANTILE_DENOMINATOR`.
-
-        Args:
-            name: The name of the question.
-            attribute: An attribute with an order.
-            quantile: The share, above 0 and below 1.
-            people: The public bound on the number of records (their exact number, where that is public).
-            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
-            where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
-                gives single values. A record must meet all entries.
-            rest: Further fields, such as `prior` and `aim`.
-
-        Raises:
-            WorkloadError: An argument is invalid.
-        """
-        conditions = _at_most_one(where)
-        return cls(
-            name,
-            QuestionKind.QUANTILE,
-            people,
-            rational(epsilon),
-            attribute,
-            conditions,
-            quantile_share=_exact_level(quantile),
-            **rest,
-        )
-
-    @classmethod
-    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
-    def left_out(cls, name: str, *, people: int, epsilon: float | Fraction, **rest: Any) -> FiniteQuery:
-        """Return a question for the number of units some of whose records are not counted.
-
-        The unit needs an id, which bounds the number of counted records of a unit. Above `people` the answer is
-        `people`. One unit, with any number of records, moves it by one.
-
-        Args:
-            name: The name of the question.
-            people: The largest answer.
-            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
-            rest: Further fields, such as `prior` and `aim`.
-
-        Raises:
-            WorkloadError: An argument is invalid.
-        """
-        return cls(name, QuestionKind.LEFT_OUT, people, rational(epsilon), **rest)
-
     # --- what it asks of a domain ---------------------------------------------------------------------------
 
     def check(self, domain: Domain) -> None:
@@ -390,22 +209,18 @@ class FiniteQuery:
                 an attribute with categories for missing values. Or a margin has more than `MARGIN_CELLS` cells.
             DomainError: A value is not declared.
         """
-        for a in self._attributes:
-            if a not in domain:
+        self.refuse_unknown(domain)
+        for a, cells in itertools.chain.from_iterable(self.where):
+            if max(cells) >= domain[a].size:
                 raise WorkloadError(
-                    "question-unknown-attribute",
-                    f"The question {self.name!r} uses {a!r}, which is not in the domain.",
+                    "condition-cell-unknown",
+                    f"A condition of the question {self.name!r} names a cell that {a!r} does not have.",
                     "",
-                    "Name an attribute of the domain, or declare this one.",
+                    "Name cells of the attribute, from 0.",
                     "Nothing was planned.",
                     place=a,
                 )
-        for condition in self.where:
-            for a, values in condition:
-                # To list the cells is the check: a value that the attribute lacks raises here, before any data are
-                # read.
-                values.cells(domain[a])
-        if self.question is QuestionKind.SUM and not isinstance(domain[self._queried_attributes], Ordered):
+        if self.question is QuestionKind.SUM and domain[self._queried_attributes].coding.values.integers is None:
             raise WorkloadError(
                 "sum-needs-ordered",
                 f"The question {self.name!r} adds up {self._queried_attributes!r}, which is not an ordered attribute.",
@@ -426,7 +241,7 @@ class FiniteQuery:
                 "Nothing was planned.",
                 place=self._queried_attributes,
             )
-        if self.attribute is not None and domain[self.attribute].missing_cells:
+        if self.attribute is not None and domain[self.attribute].size > domain[self.attribute].own_size:
             raise WorkloadError(
                 "question-about-missing-category",
                 f"The question {self.name!r} asks for the {self.question} of {self.attribute!r}, which has "
@@ -437,15 +252,42 @@ class FiniteQuery:
                 "Nothing was planned.",
                 place=self.attribute,
             )
+        if self.quantile_level is not None and len(self.values) != domain[self._queried_attributes].size:
+            raise WorkloadError(
+                "question-values-misfit",
+                f"The question {self.name!r} has {len(self.values):,} answers for the cells of "
+                f"{self._queried_attributes!r}.",
+                "A median or a quantile has one answer for each cell.",
+                "Give one answer for each cell, in order.",
+                "Nothing was planned.",
+                place=self._queried_attributes,
+            )
         for margin in self.margins(domain):
-            cells = math.prod(domain[a].size for a in margin)
-            if cells > MARGIN_CELLS:
+            n = math.prod(domain[a].size for a in margin)
+            if n > MARGIN_CELLS:
                 raise WorkloadError(
                     "question-too-many-cells",
-                    f"The question {self.name!r} uses attributes with {cells:,} joint cells.",
+                    f"The question {self.name!r} uses attributes with {n:,} joint cells.",
                     f"At most {MARGIN_CELLS:,} joint cells are counted for one question.",
                     "Use fewer or coarser attributes in the question.",
                     "Nothing was planned.",
+                )
+
+    def refuse_unknown(self, domain: Collection[str]) -> None:
+        """Raise WorkloadError for an attribute that the domain does not have.
+
+        Args:
+            domain: The names of the attributes and levels of a domain.
+        """
+        for a in self._attributes:
+            if a not in domain:
+                raise WorkloadError(
+                    "question-unknown-attribute",
+                    f"The question {self.name!r} uses {a!r}, which is not in the domain.",
+                    "",
+                    "Name an attribute of the domain, or declare this one.",
+                    "Nothing was planned.",
+                    place=a,
                 )
 
     @property
@@ -506,7 +348,7 @@ class FiniteQuery:
 
         Raises:
             WorkloadError: The answer can only be one value, or it has too many results. Or ε is too small for one step,
-                or the prior has another number of entries than there are results. Or see :meth:`check`.
+                or see :meth:`check`.
 
         **Guarantees**
             * For tables with the declared number of records, every pair of answers of neighbouring tables is equal or
@@ -527,15 +369,6 @@ class FiniteQuery:
                 "Take a larger ε, or count fewer records of each unit.",
                 "Nothing was planned.",
             ) from None
-        if self.prior is not None and len(self.prior) != graph.n:
-            raise WorkloadError(
-                "prior-misfits-results",
-                f"The question {self.name!r} has {graph.n:,} results, and its prior has {len(self.prior):,} numbers.",
-                "",
-                "Give one number for each result.",
-                "Nothing was planned.",
-                place="prior",
-            )
         return graph
 
     def shape(self, domain: Domain, adjacency: Adjacency) -> tuple[Any, ...]:
@@ -549,17 +382,17 @@ class FiniteQuery:
             WorkloadError: The answer follows from the public number of records.
         """
         if self.quantile_level is not None:
-            return QuestionKind.MEDIAN, domain[self._queried_attributes].values
+            return QuestionKind.MEDIAN, self.values
         if self.question is QuestionKind.COUNTS:
-            return QuestionKind.COUNTS, self.people, len(self.where), self._disjoint(domain)
+            return QuestionKind.COUNTS, self.people, len(self.where), self._disjoint()
         if self.question is QuestionKind.LEFT_OUT:
             return QuestionKind.SUM, 0, self.people, 1
         if self.question is QuestionKind.COUNT:
             values, is_conditional = [1], bool(self.where)
         else:
-            attribute = domain[self._queried_attributes]
-            assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
-            values, is_conditional = [attribute.low, attribute.high], bool(self.where)
+            integers = domain[self._queried_attributes].coding.values.integers
+            assert integers is not None  # noqa: S101 - checked before
+            values, is_conditional = [integers[0], integers[-1]], bool(self.where)
         # 0 is the value of a record that is absent, or that the condition excludes.
         adds = [*values, 0] if is_conditional or not adjacency.fixes_size else values
         low, high = min(adds), max(adds)
@@ -573,9 +406,9 @@ class FiniteQuery:
             )
         return QuestionKind.SUM, self.people * low, self.people * high, high - low
 
-    def _disjoint(self, domain: Domain) -> bool:
+    def _disjoint(self) -> bool:
         """Return True if no record can meet two conditions."""
-        cell_sets = [{a: {*values.cells(domain[a])} for a, values in c} for c in self.where]
+        cell_sets = [{a: {*cells} for a, cells in c} for c in self.where]
         pairs = [(x, y) for i, x in enumerate(cell_sets) for y in cell_sets[:i]]
         # Conditions without a common attribute can always meet in one record.
         return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
@@ -661,12 +494,13 @@ class FiniteQuery:
         if self.question is QuestionKind.COUNTS:
             return tuple(int(x.sum()) for x in counted)
         by_value = self._by_value(domain, counted[0])
-        values = domain[self._queried_attributes].values
         if self.quantile_level is None:
-            return sum(c * int(v) for c, v in zip(by_value, values, strict=True))
+            integers = domain[self._queried_attributes].coding.values.integers
+            assert integers is not None  # noqa: S101 - checked before
+            return sum(c * v for c, v in zip(by_value, integers, strict=True))
         # Without records the rank is 0, which the lowest value reaches.
         rank, below = math.ceil(self.quantile_level * sum(by_value)), itertools.accumulate(by_value)
-        return next(v for c, v in zip(below, values, strict=True) if c >= rank)
+        return next(v for c, v in zip(below, self.values, strict=True) if c >= rank)
 
     def records(self, domain: Domain, adjacency: Adjacency, counts: Sequence[NDArray[Any]]) -> list[int]:
         """Return the number of records with each value of the question's attribute, in the order of the values.
@@ -716,9 +550,9 @@ class FiniteQuery:
     ) -> NDArray[np.int64]:
         """Return the counts of the margin, in their shape, with 0 in each cell that does not meet the condition."""
         matching = np.asarray(counts, dtype=np.int64)
-        for a, values in condition:
+        for a, cells in condition:
             indicator = np.zeros(domain[a].size, dtype=np.int64)
-            indicator[list(values.cells(domain[a]))] = 1
+            indicator[list(cells)] = 1
             shape = [1] * matching.ndim
             shape[margin.index(a)] = -1
             # Every cell is multiplied, whether it matches or not: the time does not depend on the counts.
@@ -728,7 +562,7 @@ class FiniteQuery:
 
 @lru_cache(maxsize=64)
 def graph_of(shape: tuple[Any, ...]) -> QueryGraph:
-    """Return the graph of a question of this shape (:meth:`FiniteQuery.shape`); raise WorkloadError if it is too large.
+    """Return the graph of a question of a shape (:meth:`CellQuestion.shape`); raise WorkloadError if it is too large.
 
     Equal shapes give one graph object, as long as it is among the last 64.
     """
@@ -763,6 +597,35 @@ def graph_of(shape: tuple[Any, ...]) -> QueryGraph:
     return QueryGraph(range(low, high + 1), Box((n,), (step,)))
 
 
+def _is_condition(condition: Any) -> bool:
+    """Return True for pairs of different names, each with whole numbers from 0."""
+    pairs = type(condition) is tuple and all(type(x) is tuple and [*map(type, x)] == [str, tuple] for x in condition)
+    return (
+        pairs
+        and len({a for a, _ in condition}) == len(condition)
+        and all(x and all(type(i) is int and i >= 0 for i in x) for _, x in condition)
+    )
+
+
+def unknown_kind(field: str, value: object, kind: type[StrEnum]) -> WorkloadError:
+    """Return the error for a field of a question with a value outside its enumeration.
+
+    Args:
+        field: The name of the field.
+        value: The value of the field.
+        kind: The enumeration.
+    """
+    choices = ", ".join(repr(str(x)) for x in kind)
+    return WorkloadError(
+        "unknown-question-kind",
+        f"The {field} of a question is {describe_value(value)}.",
+        "",
+        f"Choose one of {choices}.",
+        "No question was made.",
+        place=field,
+    )
+
+
 def _attribute_needed(question: QuestionKind) -> WorkloadError:
     """Return the error for a question without the attribute that it needs."""
     return WorkloadError(
@@ -789,7 +652,7 @@ def _attribute_not_taken(question: QuestionKind) -> WorkloadError:
     )
 
 
-def _exact_level(q: object) -> Fraction:
+def exact_level(q: object) -> Fraction:
     """Return the share of a quantile; for a float, the nearest fraction up to `MAX_QUANTILE_DENOMINATOR`.
 
     Raises:
@@ -807,47 +670,3 @@ def _exact_level(q: object) -> Fraction:
             place="quantile",
         )
     return exact
-
-
-def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
-    """Return a prior as finite floats of at least 0; the user of the prior checks that they sum to 1."""
-    try:
-        probabilities = tuple(float(x) for x in prior)
-    except (TypeError, ValueError):
-        probabilities = ()
-    if not probabilities or not all(0 <= x < math.inf for x in probabilities):
-        raise WorkloadError(
-            "question-prior-invalid",
-            "The prior of a question is not a list of probabilities.",
-            "A prior has one finite number of at least 0 for each result.",
-            "Give such a list, or remove the prior.",
-            "No question was made.",
-            place="prior",
-        )
-    return probabilities
-
-
-def _condition(pairs: Iterable[tuple[str, Any]]) -> Condition:
-    """Return the condition sorted by attribute, so that equal conditions are equal."""
-    # Sorted, since a mapping keeps the order in which it was written, and equal questions must have one plan hash.
-    entries = tuple(sorted(((str(a), Selection.parse(values)) for a, values in pairs), key=lambda pair: pair[0]))
-    if len({a for a, _ in entries}) != len(entries) or any(not values.items for _, values in entries):
-        raise WorkloadError(
-            "condition-attribute-twice",
-            "A condition names an attribute twice, or without a value.",
-            "",
-            "Name each attribute of a condition once, with at least one value.",
-            "No question was made.",
-            place="where",
-        )
-    return entries
-
-
-def _at_most_one(where: Mapping[str, Any] | None) -> tuple[Condition, ...]:
-    """Return one condition, or none for None."""
-    return () if where is None else (_pairs(where),)
-
-
-def _pairs(where: Mapping[str, Any]) -> Condition:
-    """Return {attribute: value, range or values} as pairs."""
-    return tuple((a, Selection.parse(values)) for a, values in where.items())

@@ -6,7 +6,7 @@ from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import QueryGraph, complete, disjoint_counts, independent_counts
 from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
 from fitnoise.kernel.designs.probability_tables import FiniteMechanism
-from fitnoise.kernel.designs.questions import Aim, FiniteQuery, QuestionKind
+from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.box import clamped_staircase, lazy_tight_constraints
@@ -66,6 +66,7 @@ from fitnoise.mechanisms.finite.priors import (
 from fitnoise.mechanisms.finite.ranks import by_ranks, rank_margin
 from fitnoise.mechanisms.finite.similarity import GraphWeighting, Similarity, exact_weighting, weighting
 from fitnoise.mechanisms.finite.weight_rows import from_integers
+from fitnoise.request.finite_queries import Aim, FiniteQuery
 
 __all__ = [
     "Aim",

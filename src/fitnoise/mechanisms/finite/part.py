@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Self, final
 
 from fitnoise.kernel.designs.answers import AnswerDesign, foreign_mechanism
-from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
+from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import CostLimit, DeclaredSize
@@ -19,6 +19,7 @@ from fitnoise.mechanisms.finite.accuracy import accuracy, points
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.finite.ranks import rank_margin
 from fitnoise.mechanisms.summaries import FiniteSummary
+from fitnoise.request.finite_queries import FiniteQuery
 from fitnoise.request.publication import Publication
 
 
@@ -37,13 +38,15 @@ class AnswerPart(PlanPart):
 
     def __post_init__(self) -> None:
         # A mechanism from a file can be for any graph and any ε.
-        if not self.query.accepts(self.publication.domain, self.publication.adjacency, self.mechanism):
+        axes, adjacency = self.publication.domain.axes, self.publication.adjacency
+        if not self.query.in_domain(self.publication.domain).accepts(axes, adjacency, self.mechanism):
             raise foreign_mechanism()
 
     @cached_property
     def design(self) -> AnswerDesign:
         """The measured answer."""
-        return AnswerDesign(self.query, self.publication.domain, self.mechanism)
+        domain = self.publication.domain
+        return AnswerDesign(self.query.in_domain(domain), domain.axes, self.mechanism)
 
     @cached_property
     def loss(self) -> Loss:
@@ -116,6 +119,5 @@ class AnswerPart(PlanPart):
         """
         adjacency = publication.adjacency
         graph = query.graph(publication.domain, adjacency)
-        return cls(
-            publication, query, documents.read(graph, query.record_epsilon(adjacency), document, query.ranks(adjacency))
-        )
+        epsilon, ranks = query.terms.record_epsilon(adjacency), query.terms.ranks(adjacency)
+        return cls(publication, query, documents.read(graph, epsilon, document, ranks))

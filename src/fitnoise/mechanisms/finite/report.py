@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.mechanisms.finite.optimal import compared
 from fitnoise.mechanisms.finite.selection import ChosenMechanism
 from fitnoise.messages import Message, Value
 from fitnoise.reporting import Section
+from fitnoise.request.finite_queries import FiniteQuery
 
 
 def choices(questions: Sequence[FiniteQuery], mechanisms: Sequence[ChosenMechanism]) -> Iterator[Section]:

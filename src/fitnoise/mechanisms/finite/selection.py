@@ -12,8 +12,7 @@ import numpy as np
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.designs.probability_tables import FiniteMechanism
-from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Mechanism, graph_of
-from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.designs.questions import Mechanism, graph_of
 from fitnoise.kernel.exact_powers import DENSE_LIMIT
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.finite.accuracy import points
@@ -22,6 +21,8 @@ from fitnoise.mechanisms.finite.optimal import MechanismChoice, best_mechanism
 from fitnoise.mechanisms.finite.priors import checked_prior, uniform
 from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.messages import Message, Value, ValueKind
+from fitnoise.request.domain import Domain
+from fitnoise.request.finite_queries import Aim, FiniteQuery
 
 # Below the ε of tight constraints, a residual column has the best hit rate, with rare large errors.
 MAX_HIT_RATE_LOSS = 0.02
@@ -57,14 +58,14 @@ def choose(query: FiniteQuery, domain: Domain, adjacency: Adjacency) -> ChosenMe
         WorkloadError: The question, or its prior, cannot be used.
         PlanError: No mechanism exists.
     """
-    query.check(domain)
-    ranks = query.ranks(adjacency)
+    question = query.in_domain(domain)
+    ranks = question.ranks(adjacency)
     if ranks is not None and query.prior is None and query.aim is Aim.HIT_RATE:
         ranked = (Message("report.finite.ranks"),)
         return ChosenMechanism(
-            by_ranks(query.graph(domain, adjacency), query.record_epsilon(adjacency), ranks), ranked, None
+            by_ranks(query.graph(domain, adjacency), question.record_epsilon(adjacency), ranks), ranked, None
         )
-    return _chosen(query.shape(domain, adjacency), query.record_epsilon(adjacency), query.prior, query.aim)
+    return _chosen(question.shape(domain.axes, adjacency), question.record_epsilon(adjacency), query.prior, query.aim)
 
 
 # Questions can differ by name alone, and a comparison can take minutes.

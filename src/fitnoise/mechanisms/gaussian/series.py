@@ -23,9 +23,10 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.designs._base import Answers, CellStructure
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
-from fitnoise.kernel.domain import Categorical, Domain, Ordered
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.request.attributes import Categorical, Ordered
+from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload
 from fitnoise.solving.sectors import Decomposition, decompose, integer_basis

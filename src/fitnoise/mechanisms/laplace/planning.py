@@ -40,7 +40,6 @@ from fitnoise.kernel.checks import checked_positive
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.margins import MAX_NOISE_SCALE, MIN_NOISE_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.query_blocks import largest_entry
-from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms._base import Planner, SearchOptions
 from fitnoise.mechanisms.gaussian.planning import RealStrategy, ideal
@@ -53,6 +52,7 @@ from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.mechanisms.terms import relaxation, terms
 from fitnoise.mechanisms.variances import variances_of
 from fitnoise.messages import Message
+from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, exchangeable_attributes
 from fitnoise.solving import margin_weights, mixed_margins, p_identity

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, get_args
+from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
 from fitnoise.request.attributes._base import FILL_IN_MARK as FILL_IN_MARK
+from fitnoise.request.attributes._base import Attribute as Attribute
 from fitnoise.request.attributes._base import AttributeSection as AttributeSection
+from fitnoise.request.attributes._base import CodingRule as CodingRule
+from fitnoise.request.attributes._base import attribute_document as attribute_document
 from fitnoise.request.attributes._base import resolve_file as resolve_file
+from fitnoise.request.attributes.amount import Amount as Amount
 from fitnoise.request.attributes.amount import AmountSpec as AmountSpec
 from fitnoise.request.attributes.amount import BySpec as BySpec
+from fitnoise.request.attributes.binned import Binned as Binned
 from fitnoise.request.attributes.binned import BinnedSpec as BinnedSpec
+from fitnoise.request.attributes.categorical import Categorical as Categorical
 from fitnoise.request.attributes.categorical import CategoricalSpec as CategoricalSpec
+from fitnoise.request.attributes.hierarchy import Hierarchy as Hierarchy
 from fitnoise.request.attributes.hierarchy import HierarchySpec as HierarchySpec
+from fitnoise.request.attributes.level import HierarchyLevel as HierarchyLevel
+from fitnoise.request.attributes.ordered import Ordered as Ordered
 from fitnoise.request.attributes.ordered import OrderedSpec as OrderedSpec
+
+ATTRIBUTES: Final[tuple[type[Attribute], ...]] = (Categorical, Ordered, Binned, Amount, Hierarchy)
+"""The kinds of attributes that a specification can declare."""
 
 AttributeSpec = Annotated[
     CategoricalSpec | OrderedSpec | BinnedSpec | AmountSpec | HierarchySpec, Field(discriminator="type")

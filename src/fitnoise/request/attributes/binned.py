@@ -2,14 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
 
-from fitnoise.kernel.domain import Attribute, Binned
-from fitnoise.request.attributes._base import FILL_IN_MARK, MISSING_HELP, AttributeSection
+from fitnoise.errors import DomainError
+from fitnoise.kernel.checks import describe_value
+from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Coding, Cuts
+from fitnoise.kernel.dates import DateField
+from fitnoise.request.arguments import checked
+from fitnoise.request.attributes._base import (
+    FILL_IN_MARK,
+    MISSING_HELP,
+    Attribute,
+    AttributeSection,
+    Missing,
+    check_column,
+    unknown_value,
+)
+
+
+@final
+@dataclass(frozen=True)
+class Binned(Attribute):
+    """A number cut at c₁ < c₂ < … < c_k into k + 1 bins: below c₁, [c₁, c₂), …, c_k or more.
+
+    `missing`, `if_missing`, `if_outside` and `date_part` are as for :class:`Categorical`; codes of `missing` come
+    before any bin.
+
+    Raises:
+        DomainError: There are no cuts, or they are not finite numbers, or not strictly increasing.
+        DomainError: A cut is a whole number that double precision does not hold.
+        DomainError: Two cells cannot be distinguished, or the column, the date part or a part of `missing` is invalid.
+    """
+
+    kind, ordered, has_sequence, is_numeric = "binned", True, True, False
+
+    cuts: tuple[float, ...]
+    column: str | None = None
+    missing: Missing = ()
+    if_missing: str | None = None
+    if_outside: str | None = None
+    date_part: DateField | Mapping[str, Any] | str | None = None
+    coding: Coding = field(init=False, repr=False, compare=False)
+    _values: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    @checked(DomainError, "Nothing was made.")
+    def __init__(
+        self,
+        cuts: Sequence[float],
+        *,
+        column: str | None = None,
+        missing: Missing | None = None,
+        if_missing: str | None = None,
+        if_outside: str | None = None,
+        date_part: DateField | Mapping[str, Any] | str | None = None,
+    ) -> None:
+        coding = Cuts(tuple(cuts))
+        self._with_read(date_part, int)
+        check_column(column)
+        object.__setattr__(self, "cuts", coding.cuts)
+        object.__setattr__(self, "column", column)
+        text = [_number(c) for c in coding.cuts]
+        middle = [f"{a} to under {b}" for a, b in itertools.pairwise(text)]
+        object.__setattr__(self, "_values", (f"under {text[0]}", *middle, f"{text[-1]} or more"))
+        self._with_missing(coding, missing, if_missing, if_outside)
+
+    @property
+    def own_values(self) -> tuple[str | int, ...]:
+        """The texts of the bins, such as "10000 to under 25000"."""
+        return self._values
+
+    def own_position(self, value: object) -> int:
+        """Return the cell of the bin with this text.
+
+        A number is refused. It lies in a bin that holds other numbers, and may be meant as an end.
+
+        Args:
+            value: The text of a bin as tables show it.
+
+        Returns:
+            The position of the cell, from 0.
+
+        Raises:
+            DomainError: The value is not such a text.
+        """
+        if isinstance(value, str) and value in self._values:
+            return self._values.index(value)
+        raise unknown_value(describe_value(value), f"It must be one of the bins {list(self._values)}.")
+
+    def declared(self) -> dict[str, Any]:
+        """Return the cuts."""
+        return {"cuts": list(self.cuts)}
+
+
+def _number(x: float) -> str:
+    """Return a cut as labels show it: 10000 for 10000.0, any other number in its shortest decimals."""
+    return str(int(x)) if x == int(x) and abs(x) < EXACT_FLOAT_LIMIT else repr(x)
 
 
 class BinnedSpec(AttributeSection):

@@ -2,15 +2,224 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, final
 
 from pydantic import Field, model_validator
 
-from fitnoise.errors import SpecError
-from fitnoise.kernel.domain import Attribute, Hierarchy
-from fitnoise.request.attributes._base import FILL_IN_MARK, AttributeSection, resolve_file
+from fitnoise.errors import DomainError, SpecError
+from fitnoise.kernel.codings import Code, Codes
+from fitnoise.kernel.places import ListedTree, RegularTree, Tree, level_names
+from fitnoise.request.arguments import checked
+from fitnoise.request.attributes._base import FILL_IN_MARK, Attribute, AttributeSection, check_column, resolve_file
+from fitnoise.request.attributes.level import HierarchyLevel
+from fitnoise.request.csv_rows import codes_from_texts, read_rows
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Hierarchy(Attribute):
+    """Nested places, such as tracts in counties in states: the data hold the code of a leaf.
+
+    A table names one of the levels as it would name an attribute: `table("county", "sex", margin=30)`.
+
+    Args:
+        levels: The names of the levels, from the top down to the leaves; each names one level for all tables.
+        places: One row for each leaf, with its code on every level, or a frame of pandas or Polars. Rows are such as
+            `frame[levels].itertuples(index=False)` of a pandas frame. A frame has a column for each level, and may have
+            others. Tables show places in the order of their first appearance, the places within one place together.
+        file: The CSV file with the places, as :meth:`from_file` reads it; replaces `places`.
+        children: One number for each level: the number of its places in each place above. It replaces `places`.
+            fitnoise makes codes as :meth:`regular` describes.
+        column: The column of the data that holds the codes of leaves, when it is not named as the attribute.
+
+    Raises:
+        DomainError: There are fewer than two levels, or two of one name.
+        DomainError: A row does not have one code for each level, or a leaf appears twice. Or codes of one level are of
+            mixed kinds.
+        DomainError: A place lies in two places above it.
+        DomainError: Not exactly one of places, file and children is given.
+        DomainError: A frame lacks the column of a level, a file cannot be read, or `column` is invalid.
+        DomainError: The children make no tree.
+    """
+
+    kind, ordered, has_sequence, is_numeric = "hierarchy", False, False, False
+
+    tree: Tree
+    column: str | None = None
+    coding: Codes = field(init=False, repr=False, compare=False)
+    views: tuple[HierarchyLevel, ...] = field(init=False, repr=False, compare=False)
+    depth: int = field(init=False, repr=False, compare=False)
+
+    @checked(DomainError, "Nothing was made.", "places", "file")
+    def __init__(
+        self,
+        levels: Sequence[str],
+        places: Iterable[Sequence[Code]] | None = None,
+        *,
+        file: str | Path | None = None,
+        children: Sequence[int] | None = None,
+        column: str | None = None,
+    ) -> None:
+        names = level_names(levels)
+        count = sum(x is not None for x in (places, file, children))
+        if count > 1:
+            raise DomainError(
+                "places-in-several-ways",
+                f"The hierarchy has {count} of places, file and children.",
+                "It needs exactly one of them.",
+                "Keep one, and remove the others.",
+                "No hierarchy was made.",
+            )
+        tree: Tree
+        if children is not None:
+            tree = RegularTree(names, children)  # type: ignore[arg-type]  # a list of any kind becomes a tuple
+        elif file is not None:
+            tree = ListedTree(names, tuple(_rows_of_file(Path(file), names)))
+        elif places is not None:
+            rows = _rows_of_frame(places, names) if hasattr(places, "columns") else places
+            tree = ListedTree(names, tuple(rows))  # type: ignore[arg-type]  # each row becomes a tuple
+        else:
+            raise DomainError(
+                "places-not-given",
+                "The hierarchy has no places.",
+                f"It needs a row for each {names[-1]!r}, a CSV file of these rows, or one number for each level: the "
+                "number of its places in each place above.",
+                "Give places, file or children.",
+                "No hierarchy was made.",
+            )
+        check_column(column)
+        object.__setattr__(self, "tree", tree)
+        object.__setattr__(self, "column", column)
+        object.__setattr__(self, "depth", len(names) - 1)
+        object.__setattr__(self, "views", tuple(HierarchyLevel(self, depth) for depth in range(len(names))))
+        object.__setattr__(self, "coding", self.views[-1].coding)
+
+    @classmethod
+    def from_file(cls, path: str | Path, levels: Sequence[str], *, column: str | None = None) -> Hierarchy:
+        """Read places from a CSV file with one row for each leaf and one column for each level.
+
+        Codes are text, unless all codes of a level are written as whole numbers. A whole number is written as 0, 12 or
+        -12, without plus sign, decimal point or leading zeros. Other columns are ignored.
+
+        Raises:
+            DomainError: The file cannot be read, or lacks the column of a level; or see the class.
+        """
+        return cls(levels, file=path, column=column)
+
+    @classmethod
+    @checked(DomainError, "Nothing was made.", "levels")
+    def regular(
+        cls, levels: Mapping[str, int] | None = None, /, *, column: str | None = None, **children: int
+    ) -> Hierarchy:
+        """Return a tree with equally many places in all places of a level: `regular(state=51, county=62, tract=27)`.
+
+        The codes are texts: the code of the place above, and the number of the place in it. Numbers start at 1 as in
+        official codes, in as many digits as the last one needs. "07" is the seventh of 51 states, "0731" its county 31.
+        fitnoise lists the codes where records are counted, tables written or places named. A plan of any size needs no
+        codes. The tree equals another one with the same levels and numbers. It equals no tree that is declared by rows,
+        because plans list those.
+
+        Args:
+            levels: The number of places of the first level, then the number in each place of the level above, by name,
+                from the top down. Use it for names that are not Python identifiers, or that are "column".
+            column: See the class.
+            children: The numbers of further levels, below these.
+
+        Raises:
+            DomainError: There are fewer than two levels, a name appears twice, or a number is not a whole number of 1
+                or more.
+            DomainError: The last level has more than ten million places.
+        """
+        both = set(levels or ()) & set(children)
+        if both:
+            raise DomainError(
+                "levels-repeated",
+                f"The levels {sorted(both)} are declared twice.",
+                "Each level needs one number.",
+                "Remove one of the two declarations.",
+                "No hierarchy was made.",
+            )
+        sizes = {**(levels or {}), **children}
+        return cls(tuple(sizes), children=tuple(sizes.values()), column=column)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the levels, from the top down."""
+        return self.tree.levels
+
+    @property
+    def places(self) -> tuple[tuple[Code, ...], ...]:
+        """The code of every leaf on every level; recomputed at each access if the codes are not declared."""
+        return self.tree.rows
+
+    @property
+    def children(self) -> tuple[int, ...] | None:
+        """For each level, the number of its places in each place above; None if it is not declared."""
+        return self.tree.children if isinstance(self.tree, RegularTree) else None
+
+    @property
+    def own_values(self) -> tuple[str | int, ...]:
+        """The codes of the leaves."""
+        return self.views[-1].values
+
+    def own_position(self, value: object) -> int:
+        """Return the position of a leaf's code among the declared leaves.
+
+        Args:
+            value: The code of a place of the last level.
+
+        Returns:
+            The position, from 0. A hierarchy has no cells for missing values.
+
+        Raises:
+            DomainError: The value is not such a code.
+        """
+        return self.views[-1].position(value)
+
+    def declared(self) -> dict[str, Any]:
+        """Return the levels, and the rows of the leaves or the numbers that stand for them."""
+        if self.children is not None:
+            return {"levels": list(self.levels), "children": list(self.children)}
+        return {"levels": list(self.levels), "places": [list(row) for row in self.places]}
+
+
+def _rows_of_file(path: Path, levels: tuple[str, ...]) -> list[tuple[Code, ...]]:
+    header, rows = read_rows(path, "the file of places")
+    for name in levels:
+        if name not in header:
+            raise DomainError(
+                "places-file-columns",
+                f"The file of places {path.name!r} has the columns {header}, and no column {name!r}.",
+                "It needs a column for each level.",
+                "Add or rename the column.",
+                "No hierarchy was made.",
+                place=path.name,
+            )
+    return list(zip(*(codes_from_texts([row[name] for row in rows]) for name in levels), strict=True))
+
+
+def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]]:
+    """Return the rows of a data frame of any kind: the function finds its columns by name, and iterates over them.
+
+    NaN becomes `None`, a missing code.
+    """
+    header = list(frame.columns)
+    for name in levels:
+        if header.count(name) != 1:
+            raise DomainError(
+                "places-frame-columns",
+                f"The frame of places has the columns {header}.",
+                f"It has {header.count(name)} columns named {name!r}, and needs exactly one.",
+                "Add, rename or remove columns.",
+                "No hierarchy was made.",
+                place=name,
+            )
+    columns = ([None if isinstance(x, float) and math.isnan(x) else x for x in frame[name]] for name in levels)
+    return list(zip(*columns, strict=True))
 
 
 class HierarchySpec(AttributeSection):

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self, final
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.checks import is_integer, refuse_incomplete
-from fitnoise.kernel.domain import Attribute, CodingRule
 from fitnoise.messages import Message, Value, ValueKind
+from fitnoise.request.attributes import Attribute, CodingRule
 from fitnoise.request.targets import PublicTotal
 
 

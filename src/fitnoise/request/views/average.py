@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from fitnoise.algebra import operators as op
-from fitnoise.kernel.domain import Attribute
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.views._base import SteppedView
 
 

@@ -7,7 +7,7 @@ from typing import final
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.domain import Attribute
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.views._base import RowOrder, View
 
 

@@ -9,9 +9,9 @@ from typing import Any, Self, final
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import DomainError, WorkloadError
-from fitnoise.kernel.domain import Attribute
-from fitnoise.kernel.selections import Selection
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.selected_values import SelectedValues
+from fitnoise.request.selections import Selection
 from fitnoise.request.views._base import Entry, KeyedView, RowOrder
 
 

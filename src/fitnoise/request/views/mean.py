@@ -12,7 +12,7 @@ import numpy as np
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.checks import is_real
-from fitnoise.kernel.domain import Attribute
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.views._base import Entry, KeyedView, RowOrder
 
 

@@ -9,9 +9,9 @@ from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.codings import as_python
-from fitnoise.kernel.domain import Attribute
-from fitnoise.kernel.selections import Form, Selection
+from fitnoise.request.attributes import Attribute
 from fitnoise.request.selected_values import ValuePair
+from fitnoise.request.selections import Form, Selection
 from fitnoise.request.views._base import Entry, KeyedView, RowOrder
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.checks import is_real
-from fitnoise.kernel.domain import Amount, Attribute, CodingRule, Ordered
+from fitnoise.request.attributes import Amount, Attribute, CodingRule, Ordered
 from fitnoise.request.views._base import Entry, KeyedView, RowOrder
 
 

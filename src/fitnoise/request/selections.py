@@ -1,4 +1,4 @@
-"""Values of an attribute as publishers and readers name them: one, a range, or several. Part of the trust kernel.
+"""Values of an attribute as publishers and readers name them: one, a range, or several.
 
 **Purpose.** One notation has one meaning, in specifications, in Python and in expressions:
 
@@ -20,7 +20,7 @@ from typing import Any, Self, final
 
 from fitnoise.errors import DomainError
 from fitnoise.kernel.codings import as_python
-from fitnoise.kernel.domain import Attribute
+from fitnoise.request.attributes import Attribute
 
 
 class Form(StrEnum):

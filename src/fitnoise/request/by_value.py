@@ -1,4 +1,4 @@
-"""A number for each value of an attribute: of targets, and of ranges of amounts. Part of the trust kernel."""
+"""A number for each value of an attribute: of targets, and of ranges of amounts."""
 
 from __future__ import annotations
 

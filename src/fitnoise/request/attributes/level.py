@@ -1,0 +1,60 @@
+"""One level of nested places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, final
+
+from fitnoise.kernel.codings import Codes, as_python
+from fitnoise.kernel.places import LeafCodes
+from fitnoise.request.attributes._base import Attribute, attribute_document, unknown_value
+
+
+@final
+@dataclass(frozen=True)
+class HierarchyLevel(Attribute):
+    """One level of a hierarchy: a record lies in the place that holds its leaf. `Hierarchy` makes its levels.
+
+    hierarchy: The hierarchy.
+    depth: The depth of the level, 0 at the top.
+    """
+
+    kind, ordered, has_sequence, is_numeric = "level", False, False, False
+
+    hierarchy: Attribute = field(repr=False)
+    depth: int
+    column: None = field(init=False, default=None)
+    coding: Codes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        assert self.hierarchy.tree is not None  # noqa: S101 - a hierarchy has one
+        object.__setattr__(self, "coding", LeafCodes(self.hierarchy.tree, self.depth))
+
+    @property
+    def name(self) -> str:
+        """The name of the level in tables."""
+        return self.hierarchy.levels[self.depth]
+
+    @property
+    def own_values(self) -> tuple[str | int, ...]:
+        """The codes of its places."""
+        codes: tuple[str | int, ...] = self.coding.places.codes[self.depth]
+        return codes
+
+    @cached_property
+    def _positions(self) -> dict[object, int]:
+        return {code: i for i, code in enumerate(self.own_values)}
+
+    def own_position(self, value: object) -> int:
+        """Return the cell of a place's code; raise DomainError for any other value."""
+        value = as_python(value)
+        # The code 1 equals True and 1.0, which are no codes of places.
+        position = self._positions.get(value) if type(value) is type(self.values[0]) else None
+        if position is None:
+            raise unknown_value(repr(value), f"It must be a place of the level {self.name!r}.")
+        return position
+
+    def declared(self) -> dict[str, Any]:
+        """Return the depth of the level, and its hierarchy."""
+        return {"depth": self.depth, "of": attribute_document(self.hierarchy)}

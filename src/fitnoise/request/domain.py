@@ -1,0 +1,216 @@
+"""The domain of a publication: named attributes and their values, a public fact that the data must fit.
+
+The kernel sees its axes alone (:class:`fitnoise.kernel.domain.Domain`). Labels stay here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from fitnoise.errors import DomainError
+from fitnoise.kernel.domain import Domain as AxisDomain
+from fitnoise.kernel.domain import unknown_attribute
+from fitnoise.kernel.immutable import FixedMapping
+from fitnoise.request.arguments import checked
+from fitnoise.request.attributes import Attribute
+
+RESERVED = (
+    "value",
+    "std_error",
+    "moe",
+    "biased_value",
+    "simulated_rmse",
+    "unbiased_value",
+    "synthetic_records",
+)
+"""Column names of a released table that no attribute may take."""
+
+DERIVED = ("low", "high", "told", "simulated_bias", "reliability")
+"""Column names of tables made of a release: intervals, simulated bias, reliability. No attribute may take them."""
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Domain(Mapping[str, Attribute]):
+    """Named attributes, in order: `Domain(state=Categorical(codes), age=Ordered(0, 85))`.
+
+    A mapping may be given instead, for names that are not Python identifiers. Levels of a hierarchy can be looked up by
+    name, as attributes can. A record has one cell of the hierarchy, so iteration yields the hierarchy and not its
+    levels.
+
+    Raises:
+        DomainError: There are no attributes, or two names differ at most in case.
+        DomainError: A name is empty, reserved (`RESERVED`, `DERIVED`), or holds a line break, a tab or a double quote.
+        DomainError: A value is not an attribute, or has a coding of a class that no counter knows.
+        DomainError: The classes of an amount do not fit the attribute on which its range depends (`Amount`).
+    """
+
+    attributes: tuple[tuple[str, Attribute], ...]
+    axes: AxisDomain = field(init=False, repr=False, compare=False)
+    """The columns and their cells, without labels: the domain as counting, prices and the ledger know it."""
+    _by_name: Mapping[str, Attribute] = field(init=False, repr=False, compare=False)
+
+    @checked(DomainError, "Nothing was made.", "attributes")
+    def __init__(self, attributes: Mapping[str, Attribute] | None = None, /, **by_name: Attribute) -> None:
+        # Copied first: a mapping could answer otherwise after it was checked. Names of NumPy become texts of Python.
+        by_mapping = {str(name) if isinstance(name, str) else name: a for name, a in dict(attributes or {}).items()}
+        both = set(by_mapping) & set(by_name)
+        if both:
+            raise DomainError(
+                "attributes-repeated",
+                f"The attributes {sorted(both)} are declared twice.",
+                "Each attribute needs a name of its own.",
+                "Rename or remove one of the two.",
+                "No domain was made.",
+            )
+        items = by_mapping | by_name
+        for home, attribute in items.items():
+            if not isinstance(attribute, Attribute):
+                raise DomainError(
+                    "not-an-attribute",
+                    f"The object under {home!r} is of the type {type(attribute).__name__}.",
+                    "It must be an attribute: Categorical, Ordered, Binned, Amount or Hierarchy.",
+                    "Declare one of these attributes.",
+                    "No domain was made.",
+                    place=home,
+                )
+        # Ends by name get their order here: only the domain knows the attribute on whose labels they depend.
+        items = {name: a.for_classes(items) for name, a in items.items()}
+        axes = AxisDomain({name: a.axis for name, a in items.items()})
+        for name in axes.sizes:
+            _refuse_reserved(name)
+        entries: dict[str, Attribute] = {}
+        for name, a in items.items():
+            # The last level may have the name of the hierarchy.
+            entries |= dict(zip(a.levels, a.views, strict=True)) | {name: a}
+        object.__setattr__(self, "attributes", tuple(items.items()))
+        object.__setattr__(self, "axes", axes)
+        object.__setattr__(self, "_by_name", FixedMapping(entries))
+
+    def __getitem__(self, name: str) -> Attribute:
+        if name not in self._by_name:
+            raise unknown_attribute(name, self._by_name)
+        return self._by_name[name]
+
+    def get(self, name: object, default: Any = None, /) -> Any:
+        """Return the attribute or level of a name, or the default without one.
+
+        Args:
+            name: The name of an attribute or a level; anything else gives the default.
+            default: The result for an unknown name.
+        """
+        # `Mapping.get` would expect a KeyError for an unknown name, not a DomainError.
+        return self._by_name[name] if isinstance(name, str) and name in self._by_name else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, _ in self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The number of cells of everything by which a design may count: attributes, levels, and shares of levels.
+
+        The share "county in state" exists where all states have equally many counties. It is the position of a record's
+        county in its state, 0 for the first. State and share determine the county.
+        """
+        return self.axes.sizes
+
+    @property
+    def steps(self) -> Mapping[str, tuple[int, ...]]:
+        """The number of steps of every amount from each knot to the next; the knots are its first cells."""
+        return self.axes.steps
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of cells per attribute."""
+        return self.axes.shape
+
+    @property
+    def size(self) -> int:
+        """The number of cells of the domain, Π sizes."""
+        return self.axes.size
+
+    def drops(self, by_default: bool) -> tuple[str, ...]:
+        """Return the names of the attributes for whose values records may be left out of all tables.
+
+        Args:
+            by_default: True if the data source leaves out records outside the domain.
+        """
+        return self.axes.drops(by_default)
+
+    def cells(self, record: Mapping[str, object]) -> dict[str, int | None]:
+        """Return the cell of a record along every attribute; counters are tested against this.
+
+        Args:
+            record: The value in each column; a column that it lacks is a missing value.
+
+        Returns:
+            The results of :meth:`Attribute.cell`, by attribute: `None` outside the domain. For an amount with a range
+            by another attribute, the step in the range of the record's cell there. It is `None` if the record has no
+            cell there.
+        """
+        return self.axes.cells(record)
+
+    def column(self, name: str) -> str:
+        """Return the column of the data that holds this attribute.
+
+        Args:
+            name: The name of an attribute, a level or a share (`county in state`).
+
+        Raises:
+            DomainError: There is no such attribute.
+        """
+        return self.axes.column(name)
+
+    def attribute_of(self, name: str) -> str:
+        """Return the attribute to which a level or a share belongs; for the name of an attribute, this name.
+
+        Args:
+            name: The name of an attribute, a level or a share (`county in state`).
+
+        Raises:
+            DomainError: There is no such attribute.
+        """
+        return self.axes.attribute_of(name)
+
+    def depth(self, name: str) -> int:
+        """Return the depth of a level in its hierarchy, 0 at the top.
+
+        A share has the depth of its lower level, and a hierarchy that of its leaves.
+
+        Args:
+            name: The name of an attribute, a level or a share (`county in state`). The result is 0 without a hierarchy.
+
+        Raises:
+            DomainError: There is no such attribute.
+        """
+        return self.axes.depth(name)
+
+
+def _refuse_reserved(name: str) -> None:
+    """Raise DomainError for the name of a column that every released table has, or a table made from a release."""
+    if name.lower() in RESERVED:
+        raise DomainError(
+            "attribute-name-reserved",
+            f"An attribute is named {name!r}.",
+            "Every released table has a column of this name.",
+            "Rename the attribute.",
+            "No domain was made.",
+            place=name,
+        )
+    if name.lower() in DERIVED:
+        raise DomainError(
+            "attribute-name-derived",
+            f"An attribute is named {name!r}.",
+            "Tables made from a release have a column of this name.",
+            "Rename the attribute.",
+            "No domain was made.",
+            place=name,
+        )
