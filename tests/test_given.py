@@ -5,15 +5,19 @@ import json
 import math
 from fractions import Fraction
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import fitnoise as fn
 from dense import cell_order, rebuilt_releases, strategy_matrix, workload_matrix
 from fitnoise import data
 from fitnoise.kernel import noise
 from fitnoise.messages import english
+from fitnoise.reading.impossible_cells import independent_rows
 from laws.plans import planned_quickly
 from laws.releases import by_command, measured, released
 from refused import refused
@@ -149,6 +153,18 @@ def test_estimates_are_least_squares_over_the_possible_cells(seed):
     nothing = ~(workload_matrix(release.plan.publication.workload)[:, possible] != 0).any(axis=1)
     assert (value[nothing] == 0).all()
     assert (error[nothing] == 0).all()
+
+
+@hypothesis.given(
+    arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.integers(-3, 3)),
+    st.sampled_from([1.0, 1e6]),
+)
+def test_all_rows_are_combinations_of_the_independent_ones(rows, unit):
+    rows = rows * np.where(np.arange(len(rows)) % 2, unit, 1.0)[:, None]
+    chosen, factors = independent_rows(rows)
+    assert len(chosen) == np.linalg.matrix_rank(rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1))
+    np.testing.assert_allclose(factors @ rows[chosen], rows, atol=EXACT * unit)
+    np.testing.assert_allclose(factors[chosen], np.eye(len(chosen)), atol=0)
 
 
 @pytest.mark.parametrize("name", TABLES)
