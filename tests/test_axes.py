@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
 
@@ -21,6 +21,7 @@ from zoo.attributes import ATTRIBUTES, Months
 YEAR = DateField(DatePart.YEAR)
 ROWS = (("x", "x1"), ("y", "y1"), ("y", "y2"))
 LISTED, REGULAR = ListedTree(("state", "county"), ROWS), RegularTree(("state", "county"), (2, 3))
+PAIRED = ListedTree(("state", "county"), (("x", "x1"), ("y", "y1")))
 LEAVES = LeafCodes(LISTED, 1)
 AMOUNT = Steps(Fraction(0), Fraction(10), Fraction(1))
 AXES = {"sex": Axis(Codes(("f", "m"))), "age": Axis(Range(0, 9), ordered=True), "geo": Axis(LEAVES, tree=LISTED)}
@@ -71,6 +72,8 @@ class Shifty(Mapping):
         ({"coding": LEAVES, "tree": REGULAR}, "axis-field-invalid"),
         ({"coding": LEAVES, "tree": ListedTree(LISTED.levels, LISTED.rows)}, "axis-field-invalid"),
         ({"coding": LeafCodes(LISTED, 0), "tree": LISTED}, "axis-field-invalid"),
+        ({"coding": LeafCodes(PAIRED, 0), "tree": PAIRED}, "axis-field-invalid"),
+        ({"coding": AMOUNT.uncut()}, "axis-field-invalid"),
         ({"coding": CodingWithMissing(LEAVES, (("n",),)), "tree": LISTED}, "axis-field-invalid"),
         ({"coding": Codes(("1", "2")), "date_part": YEAR}, "axis-date-part-invalid"),
         ({"coding": Codes((True, False)), "date_part": YEAR}, "axis-date-part-invalid"),
@@ -155,6 +158,47 @@ def test_ranges_by_class_go_by_an_attribute():
     for valid in ((-math.inf, 10.0), (0.0, math.inf), (math.nan, 10.0)):
         with refused("domain.valid-excludes-range"):
             replace(AMOUNT, valid=valid)
+    for valid in ((0.0,), (0, 10, 11), [0, 10], b"\0\x20", (False, 10), (Fraction(0), Fraction(10))):
+        with refused("domain.valid-not-two-numbers"):
+            replace(AMOUNT, valid=valid)
+    with refused("domain.number-not-exact"):
+        replace(AMOUNT, valid=(0, 2**53 + 3))
+
+
+def test_trees_of_true_and_of_1_differ():
+    """True equals 1 in Python, but no value of the data is both."""
+    booleans, integers = (ListedTree(("a", "b"), (("x", one), ("x", none))) for one, none in ((True, False), (1, 0)))
+    assert booleans != integers
+    assert LeafCodes(booleans, 1) != LeafCodes(integers, 1)
+    assert (LeafCodes(booleans, 1).cell(True), LeafCodes(integers, 1).cell(True)) == (0, None)
+    assert booleans == ListedTree(booleans.levels, booleans.rows)
+    assert hash(booleans) == hash(ListedTree(booleans.levels, booleans.rows))
+
+
+def test_codes_of_places_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        LeafCodes(LISTED, 1)._depth = 0
+
+
+def test_rows_and_names_of_levels_are_copied_before_they_are_checked():
+    class Row(tuple):
+        """A row with a further code when it is read again."""
+
+        readings = 0
+
+        def __iter__(self):
+            self.readings += 1
+            return iter(("x", "x1")) if self.readings == 1 else iter(("x", "x1", "further"))
+
+    class Name(str):
+        """A text that is another text when it is read again."""
+
+        def __str__(self):
+            return ""
+
+    assert ListedTree(("a", "b"), (Row(("x", "x1")),)).rows == (("x", "x1"),)
+    with refused("domain.levels-invalid"):
+        ListedTree((Name("a"), "b"), (("x", "x1"),))
 
 
 def test_a_tree_computes_its_places_from_its_rows():
@@ -322,7 +366,7 @@ def test_two_axes_have_one_key_exactly_if_they_have_the_same_column_and_coding()
             axes[j].coding,
         )
         # True equals 1 in Python, and is another code.
-        same = same and axes[i].coding.kind is axes[j].coding.kind
+        same = same and axes[i].coding.values.kind is axes[j].coding.values.kind
         assert (keys[i] == keys[j]) == same == (decides[i] == decides[j] and same), (axes[i], axes[j])
 
 

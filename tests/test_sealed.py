@@ -15,6 +15,7 @@ from fitnoise.engines import open_counter
 from fitnoise.interfaces.cli import _run
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import SealedCounter, maximal, sealed
+from fitnoise.kernel.domain import axis_key
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
@@ -218,6 +219,19 @@ def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, p
     assert reports == [1.0]
     plain_counts.check(["anything"])
     assert maximal(margins) == margins
+
+
+def test_counts_of_places_nested_otherwise_are_of_another_plan():
+    """The key of a hierarchy is that of its leaves: two nestings of them have one key, and other counts by region."""
+    domains = [
+        fn.Domain(town=fn.Hierarchy(["region", "town"], list(zip(regions, "abcd", strict=True))))
+        for regions in ("nsss", "nnns")
+    ]
+    order = fn.plan(fn.Workload(domains[0], [fn.table("region", margin=9)])).order
+    other = replace(order, domain=domains[1].axes)
+    assert order.domain.sizes == other.domain.sizes
+    assert axis_key(order.domain, "town") == axis_key(other.domain, "town")
+    assert measuring._counts_fingerprint(order) != measuring._counts_fingerprint(other)
 
 
 def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path, plan, sealed_path, keys):

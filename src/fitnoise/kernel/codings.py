@@ -653,6 +653,19 @@ class Steps(NumberCoding):
                 "No attribute was made.",
                 place="step",
             )
+        if self.valid is not None:
+            if type(self.valid) is not tuple or [type(x) in (int, float) for x in self.valid] != [True, True]:
+                raise DomainError(
+                    "valid-not-two-numbers",
+                    f"The value of valid is of the type {type(self.valid).__name__}.",
+                    "It must be the least and the largest valid number.",
+                    "Give two numbers.",
+                    "No attribute was made.",
+                    place="valid",
+                )
+            for x in self.valid:
+                if math.isfinite(x):
+                    refuse_inexact("an end of valid", x)
         if self.valid is not None and not (
             -math.inf < self.valid[0] <= self.low < self.high <= self.valid[1] < math.inf
         ):

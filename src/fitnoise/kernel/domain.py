@@ -23,7 +23,7 @@ import numpy as np
 
 from fitnoise.errors import DomainError
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.codings import VALUE_CODINGS, Coding, CodingWithMissing, encodable
+from fitnoise.kernel.codings import VALUE_CODINGS, Coding, CodingWithMissing, Steps, encodable
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.places import LeafCodes, Tree
@@ -46,7 +46,7 @@ class Axis:
 
     Raises:
         DomainError: A field is of another type, or the coding is of a class that no counter translates.
-        DomainError: The cells of a hierarchy are not the leaves of its tree.
+        DomainError: The cells of a hierarchy are not the leaves of its tree, or the steps of an amount are uncut.
         DomainError: A part of a date is read, and the coding does not take whole-number codes or has steps or places.
     """
 
@@ -68,15 +68,18 @@ class Axis:
             )
         values = self.coding.values
         is_tree = self.tree is None or (
-            values is self.coding and values.places is self.tree and values.size == self.tree.sizes[-1]
+            values is self.coding
+            and values.places is self.tree
+            and values == LeafCodes(self.tree, len(self.tree.levels) - 1)
         )
         is_column = self.column is None or (type(self.column) is str and self.column != "")
         is_date = type(self.date_part) in (DateField, type(None))
-        if not (is_column and is_date and is_tree and type(self.ordered) is bool):
+        is_cut = not (type(values) is Steps and values.is_uncut)
+        if not (is_column and is_date and is_tree and is_cut and type(self.ordered) is bool):
             raise DomainError(
                 "axis-field-invalid",
-                "An axis has a field of another type, or cells that are not the leaves of its tree.",
-                "It takes the name of a column, a DateField, a boolean, and the tree of its coding.",
+                "An axis has a field of another type, cells that are not the leaves of its tree, or uncut steps.",
+                "It takes the name of a column, a DateField, a boolean, the tree of its coding, and cut steps.",
                 "Give these fields in the types of the kernel.",
                 "No domain was made.",
             )
@@ -500,7 +503,8 @@ def cell_key(domain: Domain, name: str) -> str:
 
     It covers the column, the part of a date, and the coding: codes or ends in order, and the cells of missing and
     other values. For an amount with ranges by class it covers the axis of the classes. No label is covered: a publisher
-    may correct one, and keeps the account.
+    may correct one, and keeps the account. The key of a hierarchy is that of its leaves: its levels have keys of
+    their own.
 
     Args:
         domain: The domain of the axis.

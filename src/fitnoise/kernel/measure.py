@@ -430,7 +430,8 @@ def _counts_fingerprint(order: Order) -> str:
     """Return the identity of counts: the SHA-256, in hex, of the plan and of all that determines the counts."""
     document = {
         "plan": order.plan,
-        "cells": [axis_key(order.domain, a) for a in order.domain],
+        # Levels too: the key of a hierarchy is that of its leaves, and the nesting decides the counts of its levels.
+        "cells": [axis_key(order.domain, a) for a in order.domain.sizes if a in order.domain],
         "where": [(c.column, c.document) for c in order.source.conditions],
         "bound": order.unit.bound,
         "outside": order.source.outside_domain,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import itemgetter, mul
@@ -41,6 +41,8 @@ class ListedTree:
     """The codes of the places of every level, in the order of the leaves."""
     _above: tuple[Indices, ...] = field(init=False, repr=False, compare=False)
     """For each level the place of every leaf, shape (leaves,); increasing, as leaves of a place are consecutive."""
+    _kinds: tuple[type, ...] = field(init=False, repr=False)
+    """The type of the codes of each level. In comparisons it distinguishes True and 1, which are equal in Python."""
 
     def __post_init__(self) -> None:
         names = level_names(self.levels)
@@ -81,6 +83,7 @@ class ListedTree:
             ("rows", tuple(leaves)),
             ("codes", tuple(codes)),
             ("_above", tuple(above)),
+            ("_kinds", tuple(map(type, leaves[0]))),
         ):
             object.__setattr__(self, name, value)
 
@@ -249,6 +252,9 @@ class LeafCodes(Codes):
     _tree: Tree
     _depth: int
 
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
     def __eq__(self, other: object) -> bool:
         # A tree determines its codes, and those of a regular tree are not listed for a comparison.
         return type(other) is type(self) and vars(other)["_tree"] == self._tree and vars(other)["_depth"] == self._depth
@@ -301,7 +307,9 @@ def level_names(levels: Sequence[str]) -> tuple[str, ...]:
         DomainError: There are fewer than two, two of one name, or one that is not a non-empty text.
     """
     listed = isinstance(levels, Collection) and not isinstance(levels, (str, bytes))
-    if not listed or not all(isinstance(x, str) and x for x in levels) or len(levels) < 2:
+    # Copied before the check: a subclass of str may give another text.
+    names = tuple(str(x) if isinstance(x, str) else "" for x in levels) if listed else ()
+    if len(names) < 2 or not all(names):
         raise DomainError(
             "levels-invalid",
             f"The value of levels is {levels!r}.",
@@ -310,7 +318,6 @@ def level_names(levels: Sequence[str]) -> tuple[str, ...]:
             "No hierarchy was made.",
             place="levels",
         )
-    names = tuple(map(str, levels))
     refuse_repeated("level", names)
     return names
 
@@ -344,7 +351,8 @@ def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
 def _leaves(levels: tuple[str, ...], rows: Iterable[Sequence[Code]]) -> list[tuple[Code, ...]]:
     """Return rows in their stored form; raise DomainError for the first invalid one. Plain rows are checked at once."""
     listed_rows = list(rows)
-    listed = all(issubclass(kind, (tuple, list)) for kind in set(map(type, listed_rows)))
+    # A subclass could have other codes at the second reading.
+    listed = set(map(type, listed_rows)) <= {tuple, list}
     if listed and set(map(len, listed_rows)) <= {len(levels)}:
         # These checks run over all rows without a Python loop. Only if they fail, `_row` looks for the row at fault.
         kinds = set(map(type, chain.from_iterable(listed_rows)))

@@ -757,7 +757,7 @@ class Account:
         unit: The privacy unit. For a unit by an id only name, relation and id are kept. Each release itself enforces
             the number of its counted records and their pattern.
         cells: Each attribute of a promised pattern with the SHA-256 (hex) of the rule for its cells
-            (:func:`fitnoise.kernel.order.cell_key`), in any order.
+            (:func:`fitnoise.kernel.domain.cell_key`), in any order.
 
     Raises:
         LedgerError: The source is not a string, is empty, has spaces around it or an unprintable character.

@@ -295,7 +295,7 @@ def _charged(x: Plan | ChargedPlan, publication: Publication) -> ChargedPlan:
 def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[Fraction]]:
     """Return the attributes of the charges' profiles, and the slack of ρ in their joint cells, in C order."""
     keys = {axis_key(domain.axes, a): a for a in domain}
-    # A key contains the complete definition: attributes of one name with other cells cannot be added.
+    # A key stands for all that decides the cell: attributes of one name with other cells cannot be added.
     used = {key for c in charges for key, _ in c.profile.axes}
     if not used <= set(keys):
         odd = sorted(key.rpartition(":")[0] for key in used - set(keys))
