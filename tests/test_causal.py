@@ -565,8 +565,9 @@ def test_a_period_that_was_not_written_is_written_from_what_is_kept(tmp_path, mo
     assert "answers are kept" in caught.value.outcome
     monkeypatch.undo()
     assert not (tmp_path / "2").exists()
-    with refused("ledger.period-drawn-before"):
+    with refused("ledger.period-drawn-before") as caught:
         fn.release(plan(), records([2]), **ways(tmp_path), period="2026-02")
+    assert "Period 2026-02" in str(caught.value)
     with refused("ledger.period-not-released"):
         fn.read_period(plan(), "2026-03", **ways(tmp_path))
     read = fn.read_period(plan(), "2026-02", **ways(tmp_path), directory=tmp_path / "2")

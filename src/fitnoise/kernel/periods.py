@@ -15,7 +15,7 @@ more is a further release of its rows, and is charged as one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Self, final
 
@@ -38,6 +38,7 @@ class Series:
 
     order: The complete order, which is charged.
     attribute: The attribute whose cells are the periods, in order of time.
+    labels: The label of each period, for messages alone.
 
     Raises:
         PlanError: The order is not one strategy of sectors in which the attribute is structured.
@@ -55,6 +56,7 @@ class Series:
 
     order: Order
     attribute: str
+    labels: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         designs, unit = self.order.designs, self.order.unit
@@ -149,6 +151,10 @@ class Series:
     def periods(self) -> int:
         """The number of periods."""
         return len(self.designs)
+
+    def label(self, period: int) -> str:
+        """Return the label of a period, for messages alone; its number for a period without one."""
+        return self.labels[period - 1] if 1 <= period <= len(self.labels) else f"number {period}"
 
     def without_cache(self) -> Self:
         """Return a series of equal integers, without cached results; the order is checked again."""

@@ -182,7 +182,7 @@ def redraw(
     if not waits and (not 1 <= period <= len(entries) or _path(folder, entries[period - 1], "drawn").exists()):
         raise LedgerError(
             "period-not-lost",
-            f"Period number {period} of the series was not drawn yet, or its answers are kept.",
+            f"Period {series.label(period)} of the series was not drawn yet, or its answers are kept.",
             "Answers that are kept never change.",
             "Draw the next period, or publish the answers that are kept.",
             "Nothing was drawn and nothing was charged.",
@@ -258,17 +258,17 @@ def _refuse_turn(series: Series, period: int, drawn_periods: int) -> None:
     if 1 <= period <= drawn_periods:
         raise LedgerError(
             "period-drawn-before",
-            f"Period number {period} of the series was drawn before.",
+            f"Period {series.label(period)} of the series was drawn before.",
             "Its values never change, and a late record counts in the period in which it arrives.",
             "Publish the answers that are kept, or draw the next period.",
             "Nothing was drawn and nothing was charged.",
         )
     if period != drawn_periods + 1 or period > series.periods:
-        last = f"number {drawn_periods + 1} is next" if drawn_periods < series.periods else "all were drawn"
+        last = f"{series.label(drawn_periods + 1)} is next" if drawn_periods < series.periods else "all were drawn"
         begun = "" if drawn_periods else ", and no series of this very plan was begun in this ledger"
         raise LedgerError(
             "period-not-next",
-            f"Period number {period} of the series is not next: {last}{begun}.",
+            f"Period {series.label(period)} of the series is not next: {last}{begun}.",
             "The periods of a series are drawn in order.",
             "Draw the next period, if there is one.",
             "Nothing was drawn and nothing was charged.",
@@ -364,7 +364,7 @@ def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[
     if content is None or hashlib.sha256(content).hexdigest() != drawn_period.frozen:
         raise DataError(
             "frozen-counts-altered",
-            f"The frozen counts of period number {drawn_period.period} in {folder.name!r} are missing or altered.",
+            f"The frozen counts of {series.label(drawn_period.period)} in {folder.name!r} are missing or altered.",
             "No later period can be drawn without them.",
             f"Restore the file {path.name[:20]!r}… as it was.",
             "Nothing was drawn and nothing was charged.",
@@ -377,7 +377,7 @@ def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[
     if content[start : start + len(head)] != head or len(content) != start + len(head) + 8 * ends[-1]:
         raise DataError(
             "frozen-counts-other-version",
-            f"The frozen counts of period number {drawn_period.period} were made by a version of fitnoise that counts "
+            f"The frozen counts of {series.label(drawn_period.period)} were made by a version of fitnoise that counts "
             "differently.",
             "",
             "Use the version of fitnoise that froze them.",

@@ -130,7 +130,9 @@ class Plan(HtmlDisplay):
     def series(self) -> Series | None:
         """The tables of each period, for a release period by period; None for other plans."""
         name = self.publication.series
-        return None if name is None else Series(self.order, name)
+        if name is None:
+            return None
+        return Series(self.order, name, tuple(map(str, self.publication.domain[name].values)))
 
     @property
     def periods(self) -> tuple[str | int, ...]:
