@@ -500,6 +500,8 @@ def test_a_table_without_a_rule_has_no_such_sentence():
     assert [len(tables.remarks(name)) for name in tables] == [1, 1, 0]
     assert tables.origin("others: block")[1] == "block"
     assert tables.publication("others: block").workload.tables.names == ["others: block"]
+    with refused("release.unknown-table"):
+        tables.origin("block")
 
 
 def test_no_records_are_invented_from_several_releases():

@@ -830,12 +830,15 @@ def _origin(prefixed: Mapping[str, Release], name: str) -> tuple[Release, str]:
     """Return the release of a table, and the name of the table there.
 
     prefixed: The releases by the texts before the names of their tables.
+
+    Raises:
+        ReleaseError: There is no such table.
     """
-    return next(
-        (release, name.removeprefix(prefix))
-        for prefix, release in prefixed.items()
-        if name.startswith(prefix) and name.removeprefix(prefix) in release
-    )
+    for prefix, release in prefixed.items():
+        own_name = name.removeprefix(prefix)
+        if name.startswith(prefix) and own_name in release:
+            return release, own_name
+    raise unknown_table(name, [prefix + own_name for prefix, r in prefixed.items() for own_name in r], UNREAD)
 
 
 def possible(value: Floats, moe: Floats, held: Integers, *, is_integer: bool) -> tuple[Floats, Floats]:
