@@ -21,7 +21,6 @@ from zoo.attributes import ATTRIBUTES, Months
 YEAR = DateField(DatePart.YEAR)
 ROWS = (("x", "x1"), ("y", "y1"), ("y", "y2"))
 LISTED, REGULAR = ListedTree(("state", "county"), ROWS), RegularTree(("state", "county"), (2, 3))
-PAIRED = ListedTree(("state", "county"), (("x", "x1"), ("y", "y1")))
 LEAVES = LeafCodes(LISTED, 1)
 AMOUNT = Steps(Fraction(0), Fraction(10), Fraction(1))
 AXES = {"sex": Axis(Codes(("f", "m"))), "age": Axis(Range(0, 9), ordered=True), "geo": Axis(LEAVES, tree=LISTED)}
@@ -72,7 +71,6 @@ class Shifty(Mapping):
         ({"coding": LEAVES, "tree": REGULAR}, "axis-field-invalid"),
         ({"coding": LEAVES, "tree": ListedTree(LISTED.levels, LISTED.rows)}, "axis-field-invalid"),
         ({"coding": LeafCodes(LISTED, 0), "tree": LISTED}, "axis-field-invalid"),
-        ({"coding": LeafCodes(PAIRED, 0), "tree": PAIRED}, "axis-field-invalid"),
         ({"coding": AMOUNT.uncut()}, "axis-field-invalid"),
         ({"coding": CodingWithMissing(LEAVES, (("n",),)), "tree": LISTED}, "axis-field-invalid"),
         ({"coding": Codes(("1", "2")), "date_part": YEAR}, "axis-date-part-invalid"),

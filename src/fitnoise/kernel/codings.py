@@ -95,6 +95,9 @@ class Coding(abc.ABC):
         super().__init_subclass__(**options)
         refuse_incomplete(cls)
 
+    is_uncut: bool = False
+    """True for the steps of numbers that are to be added up before they are cut to a range (`Steps`)."""
+
     @property
     @abc.abstractmethod
     def size(self) -> int:

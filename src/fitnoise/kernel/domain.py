@@ -23,7 +23,7 @@ import numpy as np
 
 from fitnoise.errors import DomainError
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.codings import VALUE_CODINGS, Coding, CodingWithMissing, Steps, encodable
+from fitnoise.kernel.codings import VALUE_CODINGS, Coding, CodingWithMissing, encodable
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.places import LeafCodes, Tree
@@ -68,14 +68,11 @@ class Axis:
             )
         values = self.coding.values
         is_tree = self.tree is None or (
-            values is self.coding
-            and values.places is self.tree
-            and values == LeafCodes(self.tree, len(self.tree.levels) - 1)
+            values is self.coding and values.places is self.tree and values.size == self.tree.sizes[-1]
         )
         is_column = self.column is None or (type(self.column) is str and self.column != "")
         is_date = type(self.date_part) in (DateField, type(None))
-        is_cut = not (type(values) is Steps and values.is_uncut)
-        if not (is_column and is_date and is_tree and is_cut and type(self.ordered) is bool):
+        if not (is_column and is_date and is_tree and type(self.ordered) is bool) or values.is_uncut:
             raise DomainError(
                 "axis-field-invalid",
                 "An axis has a field of another type, cells that are not the leaves of its tree, or uncut steps.",
