@@ -373,16 +373,24 @@ def test_cuts_are_the_numbers_that_were_given_or_none(cut):
     assert Amount(0, 9, valid=(min(cut, 0), max(cut, 9))).valid == (min(cut, 0), max(cut, 9))
 
 
-def test_a_code_is_found_before_a_label_and_what_has_no_hash_is_neither():
-    swapped = Categorical({"a": "b", "b": "a", "c": "d"})
-    assert [swapped.position(x) for x in "abcd"] == [0, 1, 2, 2]
+def test_codes_and_labels_are_found_and_what_has_no_hash_is_neither():
+    labelled = Categorical({"a": "a", "b": "e", "c": "d"})
+    assert [labelled.position(x) for x in "abced"] == [0, 1, 2, 1, 2]
     assert Categorical([0, 1]).position(np.int64(1)) == Categorical([0, 1]).position(1.0) == 1
     for value in (["a"], {}, None, float("nan")):
         with refused("domain.unknown-value"):
-            swapped.position(value)
+            labelled.position(value)
     for number, flag in ((Categorical([0, 1]), True), (Categorical([False, True]), 1)):
         with refused("domain.unknown-value"):
             number.position(flag)
+
+
+@pytest.mark.parametrize("codes", [{"a": "b", "b": "a"}, {"a": "b", "b": "c"}, {"x": "y", "y": "z", "z": "x"}])
+def test_no_value_has_the_code_of_another_as_its_label(codes):
+    """A row "b" of the table would count the records with "a", and a question for "b" those with "b"."""
+    with refused("domain.label-of-another-code"):
+        Categorical(codes)
+    assert Categorical({code: f"{code}!" for code in codes}).size == len(codes)
 
 
 @pytest.mark.no_cover

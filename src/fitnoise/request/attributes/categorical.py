@@ -55,6 +55,7 @@ class Categorical(Attribute):
     Raises:
         DomainError: There are no codes, codes of mixed kinds, or codes or labels that repeat.
         DomainError: A whole number is 2^53 or more in size, or a label is not a text that UTF-8 can write.
+        DomainError: A label is the code of another value.
         DomainError: Two cells cannot be distinguished, or the column or a part of `missing` is invalid.
         DomainError: The date part is unknown, or the codes that it gives are not whole numbers.
         DomainError: The lookup has a value twice, values of mixed kinds, a code that is not declared, or lacks a
@@ -107,14 +108,27 @@ class Categorical(Attribute):
                 "Give each code such a label.",
                 "No attribute was made.",
             )
+        # A table would show the number of one value under the name of another.
+        others = set(coding.codes)
+        crossed = next(
+            (x for code, x in zip(coding.codes, labels or (), strict=False) if x != code and x in others), None
+        )
+        if crossed is not None:
+            raise DomainError(
+                "label-of-another-code",
+                f"The label {crossed!r} is the code of another value.",
+                "A label that is also a code must be the label of that code.",
+                "Give the value another label.",
+                "No attribute was made.",
+                place=crossed,
+            )
         check_column(column)
         object.__setattr__(self, "codes", coding.codes)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "column", column)
-        # Codes come last: a text that is the label of one cell and the code of another means the code.
         # Keys say if a name is a Boolean, because True and 1 have one hash.
-        pairs = (*enumerate(labels or ()), *enumerate(coding.codes))
-        positions: dict[tuple[bool, object], int] = {(isinstance(name, bool), name): i for i, name in pairs}
+        names = (*enumerate(labels or ()), *enumerate(coding.codes))
+        positions: dict[tuple[bool, object], int] = {(isinstance(name, bool), name): i for i, name in names}
         object.__setattr__(self, "_positions", FixedMapping(positions))
         object.__setattr__(self, "lookup", None if lookup is None else _lookup(lookup, coding))
         # With a lookup the data hold its values, and each value has the cell of its code.
@@ -174,7 +188,7 @@ class Categorical(Attribute):
         return self.labels if self.labels is not None else self.codes
 
     def own_position(self, value: object) -> int:
-        """Return the cell of a code, or of a label; a text that is both means the code.
+        """Return the cell of a code, or of a label.
 
         Args:
             value: A declared code, or a label as tables show it.
