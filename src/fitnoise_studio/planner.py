@@ -119,7 +119,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
         broken = next(c for c in checked.checks if not c.holds)
         raise FitnoiseError(
             "plan-not-verified",
-            f"The plan does not verify: {english(broken.claim)}: {english(broken.finding)}.",
+            f"The plan does not verify: {english(broken.claim)}: {english(broken.finding).rstrip('.')}.",
             "",
             "Press 'Plan and verify' again; report this fault if it remains.",
             "The plan was not kept.",

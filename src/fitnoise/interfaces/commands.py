@@ -688,7 +688,7 @@ def _check_integer_tables(tables: IntegerTables) -> None:
     if problem is not None:
         raise ReleaseError(
             "integer-tables-wrong",
-            f"The integer tables are not as they state: {english(problem)}.",
+            f"The integer tables are not as they state: {english(problem).rstrip('.')}.",
             "",
             "Make them again (`fitnoise integers`).",
             UNWRITTEN,
