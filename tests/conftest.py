@@ -29,7 +29,7 @@ settings.register_profile(  # how long an example takes, or is drawn, says how b
 settings.load_profile("fitnoise")
 
 KERNEL = {
-    "test_accounting", "test_amounts", "test_arrays", "test_axes", "test_by_class",
+    "test_accounting", "test_amounts", "test_arguments", "test_arrays", "test_axes", "test_by_class",
     "test_checks", "test_claims", "test_clusters", "test_codings", "test_composition",
     "test_conditions", "test_counting", "test_counting_margins", "test_counting_tables",
     "test_databases", "test_dates",

@@ -131,9 +131,9 @@ def test_an_axis_knows_its_cells_and_no_label():
 
 
 @pytest.mark.parametrize(
-    "shared", [(0,), (0, 1, 1), [0, 0], (0, 2), (1, 1), (-1, 0), (False, True), (0.0, 1.0), (0, None), ()]
+    "shared", [(0,), (0, 1, 1), [0, 0], (0, 10**7), (-1, 0), (False, True), (0.0, 1.0), (0, None), ()]
 )
-def test_each_code_has_a_cell_and_each_cell_a_code(shared):
+def test_each_code_has_a_cell(shared):
     assert Codes(("a", "b"), (1, 0)).size == 2
     with refused("domain.code-cells-invalid"):
         Codes(("a", "b"), shared)

@@ -72,9 +72,9 @@ def test_the_law_allows_other_calls():
 def test_a_test_file_belongs_to_the_last_package_that_it_imports(tmp_path):
     for number, (text, room) in enumerate(
         (
-            ("import fitnoise as fn\n\nx = fn.Domain", "kernel"),
-            ("import fitnoise as fn\n\nx = fn.Domain, fn.plan", "planning"),
-            ("import fitnoise as fn\nfrom fitnoise.algebra import operators\n\nx = fn.Domain", "algebra"),
+            ("import fitnoise as fn\n\nx = fn.PrivacyUnit", "kernel"),
+            ("import fitnoise as fn\n\nx = fn.PrivacyUnit, fn.plan", "planning"),
+            ("import fitnoise as fn\nfrom fitnoise.algebra import operators\n\nx = fn.PrivacyUnit", "algebra"),
             ("from fitnoise import reading\nfrom fitnoise.kernel.units import Account", "reading"),
             ("import numpy", None),
         )

@@ -285,7 +285,7 @@ class Codes(Coding):
     kind: The type of the codes, which decides how the data are read.
 
     Raises:
-        DomainError: `shared` is not one whole number for each code, or leaves out a number from 0 to its largest.
+        DomainError: `shared` is not one whole number for each code, from 0 and below ten million.
         DomainError: There are no codes, codes of mixed or other kinds, codes that no data can hold, or repeated codes.
         DomainError: A whole number is 2^53 or more in size.
     """
@@ -333,17 +333,17 @@ class Codes(Coding):
         # All codes have one type here: True and 1 are equal in Python, and would be repeated.
         refuse_repeated("code", self.codes)
         cells = self.shared
-        # A cell without a code would be counted, and no record could lie in it.
+        # Engines merge codes of values and of missing values: a cell for missing values may then have no code.
         if cells is not None and not (
             type(cells) is tuple
             and len(cells) == len(self.codes)
             and {int} == set(map(type, cells))
-            and set(cells) == set(range(max(cells) + 1))
+            and 0 <= min(cells) <= max(cells) < MAX_RANGE_CELLS
         ):
             raise DomainError(
                 "code-cells-invalid",
-                "The cells of the codes are not one whole number for each code, without gaps from 0.",
-                "Each code has a cell, and each cell from 0 to the last one has a code.",
+                "The cells of the codes are not one whole number for each code, from 0 and below ten million.",
+                "Each code has a cell.",
                 "Give each code its cell.",
                 "No attribute was made.",
             )
