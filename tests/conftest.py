@@ -41,7 +41,7 @@ KERNEL = {
     "test_margins", "test_measure", "test_merge",
     "test_noise", "test_order", "test_parts",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
-    "test_products", "test_promises", "test_ranks", "test_sealed", "test_sets",
+    "test_products", "test_promises", "test_ranks", "test_sealed", "test_selections", "test_sets",
     "test_shares",
     "test_stores", "test_strategy", "test_tally", "test_trees", "test_units", "test_witness",
 }  # fmt: skip
