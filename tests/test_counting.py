@@ -1157,7 +1157,7 @@ import os, signal, sys
 import fitnoise as fn
 from fitnoise.engines import open_counter
 
-counter = open_counter(sys.argv[1], fn.Domain(x=fn.Ordered(0, 9)), fn.DataSource())
+counter = open_counter(sys.argv[1], fn.Domain(x=fn.Ordered(0, 9)).axes, fn.DataSource())
 counter.count([("x",)], lambda _: os.kill(os.getpid(), signal.SIGKILL))
 """
 

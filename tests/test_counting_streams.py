@@ -334,7 +334,7 @@ from peak import peak_memory
 if hasattr(os, "sched_setaffinity"):  # the engine wants memory for every core
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 domain = fn.Domain({f"q{i}": fn.Binned([1e18, 2e18, 4e18]) for i in range(20)})
-counter = DuckCounter.from_path(sys.argv[1], domain, DataSource(), memory_limit=sys.argv[2])
+counter = DuckCounter.from_path(sys.argv[1], domain.axes, DataSource(), memory_limit=sys.argv[2])
 counter.check(list(domain))
 before = peak_memory()
 counts = counter.count(list(itertools.combinations(domain, 2)))
