@@ -1,5 +1,6 @@
 """Rules of order between integer tables: no number of a table is larger than a multiple of another table's."""
 
+import html
 import json
 import zipfile
 from functools import cache
@@ -393,7 +394,9 @@ def test_what_a_command_makes_is_verified(folder):
     checked = verified(folder)
     assert checked.ok, [c for c in checked.checks if not c.holds]
     claims = {english(c.claim): english(c.finding) for c in checked.checks}
-    assert claims["the numbers follow the stated rules of order"] == "rules: 2"
+    assert claims["the numbers follow the stated rules of order"] == "rules: 2; the publisher confirms them"
+    assert "no non-negative tables that follow the rules are nearer, and the numbers add up" in claims
+    assert "no other integers that add up and follow the rules are nearer" in claims
     assert "people: the noisy answers are the plan's, unaltered" in claims
     assert {p.name for p in (folder / "integers").iterdir()} == {"whole.json", "homes_block.csv", "people_block.csv"}
     stored = making.read_integer_tables(
@@ -423,15 +426,15 @@ def shift(document, step):
 
 ALTERED = {
     "a number is moved down": (lambda x: shift(x, -1), "rules of order", "larger than a rule of order allows"),
-    "a number is moved up": (lambda x: shift(x, 1), "integers that add up are nearer", ""),
-    "a multiplier": (lambda x: x["at_most"][0]["multipliers"].__setitem__(0, 9.0), "tables are nearer", "off by"),
+    "a number is moved up": (lambda x: shift(x, 1), "integers that add up and follow the rules are nearer", ""),
+    "a multiplier": (lambda x: x["at_most"][0]["multipliers"].__setitem__(0, 9.0), "the rules are nearer", "off by"),
     "a place": (lambda x: x["at_most"][0]["at"].__setitem__(0, 40), "of this release", "does not describe"),
     "another rule": (lambda x: x["at_most"][0].update(rule="people: block <= 9 * homes: block"), "nearer", "off by"),
     "a rule less": (lambda x: x["at_most"].pop(), "nearer", "off by"),
     "a rule twice": (lambda x: x["at_most"].append(x["at_most"][0]), "of this release", "does not describe"),
     "a rule of spaces": (lambda x: x["at_most"][0].update(rule=f" {RULES[0]}"), "of this release", "does not describe"),
     "no rule": (lambda x: x["at_most"][0].update(rule="x"), "of this release", "is not a rule of order"),
-    "another sentence": (lambda x: x["remarks"][0].update(id="report.integers.ordered"), "files", "something else"),
+    "another sentence": (lambda x: x["remarks"][1].update(id="report.integers.ordered"), "files", "something else"),
     "another name": (lambda x: x["releases"][0].update(prefix="people: "), "of this release", "of another release"),
     "no name": (lambda x: x["releases"][0].update(prefix="homes"), "of this release", "does not describe"),
     "a number as name": (lambda x: x["releases"][0].update(prefix=3), "of this release", "does not describe"),
@@ -458,6 +461,10 @@ SENTENCES = {
     for language in ("en", "de")
 }
 
+STATED = {
+    language: catalogue(language)["report.integers.rules"].format(rules=", ".join(RULES)) for language in ("en", "de")
+}
+
 
 def test_every_output_has_the_sentence(folder, tmp_path, capsys):
     """Each sentence is there with the names of the tables; the stored document has its id."""
@@ -468,16 +475,28 @@ def test_every_output_has_the_sentence(folder, tmp_path, capsys):
         "numbers: ask the release for the sum."
     )
     stated = json.loads((folder / "integers" / "whole.json").read_text(encoding="utf-8"))
-    assert [x["id"] for x in stated["remarks"]] == ["report.integers.ordered_simulated"]
+    assert STATED["en"] == (
+        "The publisher states: homes: block <= people: block, people: block <= 10 * homes: block. fitnoise cannot "
+        "prove this. The numbers follow it."
+    )
+    assert [x["id"] for x in stated["remarks"]] == ["report.integers.rules", "report.integers.ordered_simulated"]
+    assert stated["remarks"][0]["rules"] == list(RULES)
     source = (homes, "--integers", integers, "--with-release", people)
     for language, sentence in SENTENCES.items():
         page = tmp_path / f"{language}.html"
         by_command("write", "report", *source, "-o", str(page), "--language", language)
-        assert page.read_text(encoding="utf-8").count(sentence) == 3  # how to read the page, and below each table
+        text = page.read_text(encoding="utf-8")
+        assert text.count(sentence) == 3  # how to read the page, and below each table
+        assert text.count(html.escape(STATED[language])) == 3
+        assert catalogue(language)["page.integers.proof_ordered"] in text
+        assert catalogue(language)["page.integers.proof"] not in text
+        method = catalogue(language)["page.method.integers_ordered"]
+        assert text.count(method[: method.index("{")]) == 2
         by_command("verify", *source, "--report", str(page))
         tex = tmp_path / f"{language}.tex"
         by_command("write", "export", *source, "-o", str(tex), "--language", language, "--totals")
         assert tex.read_text(encoding="utf-8").count(sentence) == 2
+        assert tex.read_text(encoding="utf-8").count(method[: method.index("{")]) == 2
         by_command("verify", *source, "--export", str(tex))
     by_command("write", "export", *source, "-o", str(tmp_path / "package"))
     package = json.loads((tmp_path / "package" / "datapackage.json").read_text(encoding="utf-8"))
@@ -485,10 +504,17 @@ def test_every_output_has_the_sentence(folder, tmp_path, capsys):
     by_command("write", "export", *source, "-o", str(tmp_path / "tables.xlsx"))
     by_command("verify", *source, "--export", str(tmp_path / "tables.xlsx"))
     with zipfile.ZipFile(tmp_path / "tables.xlsx") as workbook:
-        assert SENTENCES["en"] in workbook.read("xl/sharedStrings.xml").decode()
+        texts = workbook.read("xl/sharedStrings.xml").decode()
+        assert SENTENCES["en"] in texts
+        assert html.escape(STATED["en"], quote=False) in texts
+    assert all(STATED["en"] in x["description"] for x in package["resources"])
     capsys.readouterr()
     by_command("integers", homes, "--with-release", people, "--at-most", RULES[0], "-o", str(tmp_path / "made"))
-    assert " ".join(SENTENCES["en"].split()) in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert SENTENCES["en"] in printed
+    assert f"The publisher states: {RULES[0]}. fitnoise cannot prove this. The numbers follow it." in printed
+    assert "no non-negative tables that follow the rules are nearer" in printed
+    assert "from the nearest non-negative tables that follow the rules" in printed
     tables = fn.make_integer_tables(town(1), at_most=RULES, simulations=0)
     assert "the estimated bias" not in english(*tables.all_remarks())
     assert "Small numbers are too large on average." in tables._repr_html_()
@@ -497,7 +523,8 @@ def test_every_output_has_the_sentence(folder, tmp_path, capsys):
 
 def test_a_table_without_a_rule_has_no_such_sentence():
     tables = fn.make_integer_tables({**town(1), "others": town(2)["homes"]}, at_most=RULES, simulations=0)
-    assert [len(tables.remarks(name)) for name in tables] == [1, 1, 0]
+    assert [len(tables.remarks(name)) for name in tables] == [2, 2, 0]
+    assert [tables.has_rules(name) for name in tables] == [True, True, False]
     assert tables.origin("others: block")[1] == "block"
     assert tables.publication("others: block").workload.tables.names == ["others: block"]
     with refused("release.unknown-table"):

@@ -649,7 +649,7 @@ class IntegerTables(DerivedTables):
         )
 
     def remarks(self, name: str) -> tuple[Message, ...]:
-        """Return the sentence on numbers that rules of order moved; none for a table without rules.
+        """Return the sentences on rules of order and the numbers that they moved; none for a table without rules.
 
         Args:
             name: The name of the table.
@@ -657,18 +657,27 @@ class IntegerTables(DerivedTables):
         rules = self._part_by_table[name].space.rules
         if not any(name in (r.smaller, r.larger) for r in rules):
             return ()
-        return (self._order_message(rules),)
+        return self._order_messages(rules)
 
     def all_remarks(self) -> tuple[Message, ...]:
-        """Return a sentence for each group of tables that rules of order join."""
-        return tuple(self._order_message(m.space.rules) for m in self._parts if m.space.rules)
+        """Return the sentences for each group of tables that rules of order join."""
+        return tuple(x for m in self._parts if m.space.rules for x in self._order_messages(m.space.rules))
 
-    def _order_message(self, rules: Sequence[OrderRule]) -> Message:
+    def has_rules(self, name: str) -> bool:
+        """Return True if rules of order restrict the tables of the part that has a table.
+
+        Args:
+            name: The name of the table.
+        """
+        return bool(self._part_by_table[name].space.rules)
+
+    def _order_messages(self, rules: Sequence[OrderRule]) -> tuple[Message, ...]:
         names = dict.fromkeys(name for rule in rules for name in (rule.smaller, rule.larger))
-        values = Value("ordered", list(names)), Value("rules", list(map(str, rules)), spoken=True)
+        values = (Value("ordered", list(names)),)
+        stated = Message("report.integers.rules", (Value("rules", list(map(str, rules))),))
         if self.simulations:
-            return Message("report.integers.ordered_simulated", values)
-        return Message("report.integers.ordered", values)
+            return stated, Message("report.integers.ordered_simulated", values)
+        return stated, Message("report.integers.ordered", values)
 
     @cached_property
     def residual(self) -> float:

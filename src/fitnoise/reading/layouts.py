@@ -107,6 +107,7 @@ class TableLayout:
         signed: True if the true values may be negative, as for changes, and for sums of amounts that may be negative.
         release: The release of the table; of several releases of the same records, the first.
         remarks: The sentences that belong below the table.
+        has_rules: True if the table is of integers that follow rules of order, or adds up with such tables.
         impossible: The values of each rule about impossible cells; empty without rules.
         assumptions: The statements on which estimates with rules rest.
     """
@@ -129,6 +130,7 @@ class TableLayout:
     signed: bool
     release: Release
     remarks: tuple[Message, ...] = ()
+    has_rules: bool = False
     impossible: tuple[tuple[ValueList, ...], ...] = ()
     assumptions: tuple[Message, ...] = ()
 
@@ -200,11 +202,11 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     if name not in tabled:
         raise unknown_table(name, list(tabled), "Nothing was written.")
     publication, release, remarks = publication_of(tabled, name), releases(tabled)[0], tuple[Message, ...]()
-    table, domain, held = publication.workload[name], publication.domain, None
+    table, domain, held, has_rules = publication.workload[name], publication.domain, None, False
     if isinstance(tabled, IntegerTables):
         # `held` are the integers that people see; their intervals are those of the unbiased numbers
         (values, margins), held = tabled.unbiased(name), tabled[name]["value"].to_numpy()
-        release, own_name = tabled.origin(name)
+        (release, own_name), has_rules = tabled.origin(name), tabled.has_rules(name)
         source: Release | Combination = release
         biased, several, remarks = False, "biased_value" not in source[own_name], tabled.remarks(name)
     else:
@@ -273,6 +275,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         signed=signed,
         release=release,
         remarks=remarks,
+        has_rules=has_rules,
         impossible=source.impossible_values,
         assumptions=source.assumptions,
     )

@@ -545,7 +545,7 @@ def _verify_integer_tables(release: Release, folder: Path, others: Sequence[Rele
     ):
         (tables,) = read
         log.add(
-            "report.claim.integers_nearest",
+            "report.claim.integers_nearest_ordered" if tables.at_most else "report.claim.integers_nearest",
             tables.check,
             lambda: Message(
                 "report.finding.nearest",
@@ -558,7 +558,11 @@ def _verify_integer_tables(release: Release, folder: Path, others: Sequence[Rele
                 tables.check_order,
                 lambda: _count("report.finding.rules", len(tables.at_most)),
             )
-        log.add("report.claim.integers_rounded", tables.check_rounded, lambda: Message("report.finding.rounded"))
+        log.add(
+            "report.claim.integers_rounded_ordered" if tables.at_most else "report.claim.integers_rounded",
+            tables.check_rounded,
+            lambda: Message("report.finding.rounded"),
+        )
         if tables.simulations:
             log.add(
                 "report.claim.integers_errors",

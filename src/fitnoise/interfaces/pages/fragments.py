@@ -292,7 +292,8 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
     yield " ".join(_universe(publication_of(tabled, table.name).workload, table.name, plan, language))
     plans = ", ".join(r.plan.hash[:12] for r in releases(tabled))
     combined = "page.method.combination" if len(releases(tabled)) > 1 else "page.method.release"
-    way = "page.method.integers" if table.is_integer else combined
+    integers = "page.method.integers_ordered" if table.has_rules else "page.method.integers"
+    way = integers if table.is_integer else combined
     columns = (*table.stubs, *([table.across] if table.across else ()))
     method = [language.translate(way, plan=plans), *filter(None, (meaning(language, h) for h in columns))]
     if table.biased:

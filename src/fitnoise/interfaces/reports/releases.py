@@ -251,8 +251,8 @@ def integers_report(result: IntegerTables, directory: Path) -> Report:
     )
     texts = [
         "report.integers.table" if len(result) == 1 else "report.integers.tables",
-        "report.integers.reach",
-        "report.integers.proof",
+        "report.integers.reach_ordered" if result.at_most else "report.integers.reach",
+        "report.integers.proof_ordered" if result.at_most else "report.integers.proof",
         "report.integers.simulated" if result.simulations else "report.integers.biased",
     ]
     messages = (*(Message(text, values) for text in texts), *result.all_remarks())
