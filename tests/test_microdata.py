@@ -127,6 +127,39 @@ def test_one_table_with_all_attributes_is_expanded_exactly():
     assert {row["from_integers"]["largest"] for row in frame.attrs["microdata"]["tables"]} == {0.0}
 
 
+def summary(folder, tables, capsys, *options):
+    """Return the sentence of the command on the number of records."""
+    if not (folder / "release").exists():
+        tables.release.write(folder / "release")
+        tables.write(folder / "integers")
+    count = len(list(folder.iterdir()))
+    source = (f"{folder}/release", "--integers", f"{folder}/integers", "-o", f"{folder}/{count}.csv", "--anyway")
+    capsys.readouterr()
+    by_command("write", "microdata", *source, *options)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_only_an_expansion_is_called_one(tmp_path, capsys):
+    """A search without a move is none: one without batches, and one that starts with exact tables."""
+    full, pair, exact = (tmp_path / name for name in ("full", "pair", "exact"))
+    for folder in (full, pair, exact):
+        folder.mkdir()
+    one = integer_tables_for(DOMAIN, [fn.table(*DOMAIN, margin=3)], COUNTS)
+    assert "the expansion of one table, which is exact" in summary(full, one, capsys)
+    text = summary(pair, paired(*ALL_PAIRS), capsys, "--batches", "0")
+    assert "records with sex, age, job, region. The search made no move." in text
+    assert "expansion" not in text
+    assert "of 3 batches" in summary(pair, paired(*ALL_PAIRS), capsys, "--batches", "3")
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), job=fn.Categorical(["a", "b"]), age=fn.Ordered(0, 1))
+    chain = [fn.table("sex", "job", margin=2), fn.table("job", "age", margin=2)]
+    tables = integer_tables_for(domain, chain, np.full(domain.shape, 60))
+    records = make_records(tables, 60.0, None, anyway=False)
+    assert (records.batches, records.share_outside, records.is_expansion) == (0, 0, False)
+    assert "The search made no move." in summary(exact, tables, capsys)
+    german = translator("de").texts["report.microdata.unmoved"]
+    assert german == "{records} Datensätze mit {attributes}. Die Suche hat nichts geändert."
+
+
 def test_an_equal_number_of_batches_gives_equal_records():
     tables = paired(*ALL_PAIRS)
     one = fn.microdata(tables, seconds=0.5, anyway=True)

@@ -308,14 +308,12 @@ class RecordSpace:
         separate = [pair for pair in itertools.combinations(range(n), 2) if pair not in pairs]
         return [(self.names[i], self.names[j], bool(part[i] == part[j])) for i, j in separate]
 
-    def expansion(self) -> Indices | None:
-        """Return the records of a table that shows all attributes by value; None if there is no such table."""
+    @cached_property
+    def full_table(self) -> CountTable | None:
+        """The first table that shows all attributes by value, whose expansion is exact; None without such a table."""
         axes = list(range(len(self.sizes)))
-        for target in self.targets:
-            table = target.counted
-            if sorted(table.axes) == axes and all(map(table.is_each_value, axes)):
-                return expand(table)
-        return None
+        tables = (target.counted for target in self.targets)
+        return next((t for t in tables if sorted(t.axes) == axes and all(map(t.is_each_value, axes))), None)
 
     def columns_of(self, values: Indices) -> dict[str, NDArray[Any]]:
         """Return the columns of records.
@@ -338,7 +336,7 @@ class InventedRecords:
     """Records made from integer tables, with the distances of their tables.
 
     values: The value of each attribute for each record, (attributes, records), sorted.
-    batches: The number of batches of the search; 0 for an expansion.
+    batches: The number of batches of the search; 0 without a search, or if the search made no move.
     seconds: The time of the search.
     anyway: True if the caller accepts any distance from the tables.
     """
@@ -353,6 +351,11 @@ class InventedRecords:
     def columns(self) -> dict[str, NDArray[Any]]:
         """The columns of the records."""
         return self.space.columns_of(self.values)
+
+    @property
+    def is_expansion(self) -> bool:
+        """True if the records are the expansion of one table, without a search."""
+        return self.space.full_table is not None
 
     @cached_property
     def _distances(self) -> list[tuple[Floats, Floats]]:
@@ -512,8 +515,9 @@ def make_records(tables: IntegerTables, seconds: float, batches: int | None, *, 
     """
     space = RecordSpace(tables)
     start, done = time.monotonic(), 0
-    values = space.expansion()
-    if values is None:
+    if space.full_table is not None:
+        values = expand(space.full_table)
+    else:
         counted = [t.counted for t in space.targets]
         values, done = invent(space.sizes, counted, space.records, batches=batches, seconds=seconds)
     records = InventedRecords(space, values, done, round(time.monotonic() - start, 2), anyway)

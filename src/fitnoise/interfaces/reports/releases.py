@@ -274,7 +274,10 @@ def microdata_report(records: InventedRecords, path: Path) -> Report:
         Value("share_outside_margin", records.share_outside, ValueKind.PROPORTION),
         Value("warnings", records.warnings),
     )
-    summary = Message("report.microdata.made" if records.batches else "report.microdata.expanded", values)
+    if records.is_expansion:
+        summary = Message("report.microdata.expanded", values)
+    else:
+        summary = Message("report.microdata.made" if records.batches else "report.microdata.unmoved", values)
     columns = (
         ReportColumn("table", Message("report.heading.table")),
         ReportColumn("rms", Message("report.heading.rms_distance"), ValueKind.RATIO),
