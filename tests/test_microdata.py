@@ -378,14 +378,27 @@ def test_attributes_in_no_common_table_are_independent():
     assert ((joint - product) ** 2 / product).sum() < 13.8
 
 
-def test_records_far_from_their_tables_say_so(tmp_path):
-    frame = fn.microdata(cps(), batches=0, anyway=True, path=tmp_path / "a.parquet")
-    outside = frame.attrs["microdata"]["share_outside_margin"]
-    sentence = f"{outside:.1%} of their numbers are more than one margin from the integer tables".replace(
-        "%", "\u202f%"
+def test_records_far_from_their_tables_say_so(tmp_path, capsys):
+    """Their warning does not begin as that of close records, and verification states the share."""
+    tables = cps()
+    frame = fn.microdata(tables, batches=0, anyway=True, path=tmp_path / "people.parquet")
+    outside = f"{frame.attrs['microdata']['share_outside_margin']:.1%}".replace("%", "\u202f%")
+    warning = json.loads(document_place(tmp_path / "people.parquet").read_text())["warning"]
+    assert warning["en"] == frame.attrs["warning"]
+    assert warning["en"].startswith(
+        "These records are invented. They are not close to the published tables listed here: "
+        f"{outside} of their numbers are more than one margin from the integer tables. "
     )
-    assert sentence in frame.attrs["warning"]
-    assert sentence in json.loads(document_place(tmp_path / "a.parquet").read_text())["warning"]["en"]
+    assert "Sie liegen nicht nahe an den hier genannten veröffentlichten Tabellen: " in warning["de"]
+    assert "are close" not in warning["en"]
+    assert "Tabellen liegen nahe" not in warning["de"]
+    tables.release.write(tmp_path / "release")
+    tables.write(tmp_path / "integers")
+    assert checks(tmp_path, ".parquet") == dict.fromkeys(CLAIMS, True)
+    options = ("--integers", f"{tmp_path}/integers", "--microdata", f"{tmp_path}/people.parquet")
+    by_command("verify", f"{tmp_path}/release", *options)
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"10 tables; {outside} of the numbers over one margin".replace("\u202f", " ") in out
 
 
 def test_no_output_lacks_the_warning(tmp_path, capsys):

@@ -367,6 +367,11 @@ class InventedRecords:
         return float((np.abs(np.concatenate([x for x, _ in self._distances])) > 1).mean())
 
     @property
+    def is_far(self) -> bool:
+        """True if the records are so far from the integer tables that the caller must accept them."""
+        return self.share_outside > MAX_SHARE_OUTSIDE
+
+    @property
     def rows(self) -> list[dict[str, Any]]:
         """The distances of each table from the integer tables and from the released numbers, in margins."""
         return [
@@ -377,7 +382,8 @@ class InventedRecords:
     @cached_property
     def warnings(self) -> tuple[Message, ...]:
         """The sentences that go with every output."""
-        out = [Message("report.microdata.warning")]
+        share = Value("share", self.share_outside, ValueKind.PROPORTION)
+        out = [Message("report.microdata.far", (share,)) if self.is_far else Message("report.microdata.warning")]
         for is_linked, text in (
             (False, "report.microdata.independent"),
             (True, "report.microdata.linked"),
@@ -385,9 +391,6 @@ class InventedRecords:
             pairs = [_pair(one, other) for one, other, linked in self.space.separate_pairs if linked is is_linked]
             if pairs:
                 out.append(Message(text, (Value("pairs", pairs, ValueKind.MESSAGE),)))
-        if self.share_outside > MAX_SHARE_OUTSIDE:
-            fraction = Value("share", self.share_outside, ValueKind.PROPORTION)
-            out.append(Message("report.microdata.far", (fraction,)))
         return tuple(out)
 
     @cached_property
@@ -521,7 +524,7 @@ def make_records(tables: IntegerTables, seconds: float, batches: int | None, *, 
         counted = [t.counted for t in space.targets]
         values, done = invent(space.sizes, counted, space.records, batches=batches, seconds=seconds)
     records = InventedRecords(space, values, done, round(time.monotonic() - start, 2), anyway)
-    if records.share_outside > MAX_SHARE_OUTSIDE and not anyway:
+    if records.is_far and not anyway:
         raise ReleaseError(
             "microdata-far-from-tables",
             f"{records.share_outside:.1%} of the numbers are over one margin from the integer tables.",

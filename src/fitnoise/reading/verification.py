@@ -39,7 +39,7 @@ from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE
 from fitnoise.reading.description import EntryReference, describe
 from fitnoise.reading.integer_tables import IntegerTables, read_integer_tables
 from fitnoise.reading.means import file_labels
-from fitnoise.reading.microdata import StatedRecords
+from fitnoise.reading.microdata import InventedRecords, StatedRecords
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.release import (
     ANSWERS,
@@ -589,10 +589,19 @@ def _verify_microdata(tables: IntegerTables, path: Path) -> Verification:
         log.add(
             "report.claim.microdata_tables",
             stated.check_tables,
-            lambda: _count("report.finding.tables", len(stated.space.targets)),
+            lambda: _counted_tables(stated.records),
         )
         log.add("report.claim.microdata_file", stated.check_file, lambda: Message("report.finding.export_file"))
     return log.done()
+
+
+def _counted_tables(records: InventedRecords) -> Message:
+    """Return the number of tables that were counted again, and the share of numbers outside if the records are far."""
+    count = Value("count", len(records.space.targets), ValueKind.COUNT)
+    if not records.is_far:
+        return Message("report.finding.tables", (count,))
+    share = Value("share", records.share_outside, ValueKind.PROPORTION)
+    return Message("report.finding.tables_far", (count, share))
 
 
 def _with_others(verification: Verification, others: Sequence[Path]) -> Verification:
