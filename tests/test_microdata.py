@@ -370,6 +370,25 @@ def test_attributes_in_no_common_table_are_named():
     assert len(texts(make_records(paired(*ALL_PAIRS), 1, 5, anyway=True), "en")) == 1
 
 
+def test_attributes_shown_only_in_groups_are_named():
+    """A table by value takes the pair off the list; groups of one attribute alone do not put it there."""
+    groups = {"age": {"young": [0, 1], "old": {"values": [2, 3, "unknown"]}}}
+    in_groups = fn.table("sex", groups=groups, margin=6)
+    others = [fn.table("age", "job", margin=6), fn.table(groups=groups, margin=4, name="age groups")]
+    records = make_records(integer_tables_for(DOMAIN, [in_groups, *others], COUNTS), 1, 200, anyway=True)
+    assert records.document()["grouped_pairs"] == [["sex", "age"]]
+    assert texts(records, "en")[-1] == (
+        "The tables show sex with age only in groups. Within a group, fitnoise combines the values at random or "
+        "through other attributes, and the truth may differ."
+    )
+    assert texts(records, "de")[-1].startswith("Die Tabellen zeigen sex mit age nur in Gruppen. ")
+    assert records.document()["separate_pairs"] == [{"attributes": ["sex", "job"], "linked": True}]
+    tables = integer_tables_for(DOMAIN, [in_groups, *others, fn.table("sex", "age", margin=9)], COUNTS)
+    records = make_records(tables, 1, 5, anyway=True)
+    assert records.document()["grouped_pairs"] == []
+    assert not any("only in groups" in text for text in texts(records, "en"))
+
+
 def test_attributes_in_no_common_table_are_independent():
     frame = fn.microdata(paired(("sex", "age"), ("job", "region")), batches=1000, anyway=True)
     joint = pd.crosstab(frame["sex"], frame["job"]).to_numpy()
@@ -397,8 +416,8 @@ def test_records_far_from_their_tables_say_so(tmp_path, capsys):
     assert checks(tmp_path, ".parquet") == dict.fromkeys(CLAIMS, True)
     options = ("--integers", f"{tmp_path}/integers", "--microdata", f"{tmp_path}/people.parquet")
     by_command("verify", f"{tmp_path}/release", *options)
-    out = " ".join(capsys.readouterr().out.split())
-    assert f"10 tables; {outside} of the numbers over one margin".replace("\u202f", " ") in out
+    found = f"10 tables; {outside} of the numbers over one margin".replace("\u202f", "")
+    assert found in capsys.readouterr().out
 
 
 def test_no_output_lacks_the_warning(tmp_path, capsys):
@@ -519,6 +538,7 @@ def test_a_record_changed_by_one_is_found(microdata_folder, ending):
         ("share_outside_margin", 0.5),
         ("records", 1),
         ("separate_pairs", [1]),
+        ("grouped_pairs", [1]),
         ("warning", {}),
         ("columns", []),
         ("tables", []),

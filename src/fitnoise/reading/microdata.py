@@ -76,6 +76,7 @@ KEYS = (
     "share_outside_margin",
     "tables",
     "separate_pairs",
+    "grouped_pairs",
     "file",
 )
 """Keys of the document, in this order."""
@@ -309,6 +310,16 @@ class RecordSpace:
         return [(self.names[i], self.names[j], bool(part[i] == part[j])) for i, j in separate]
 
     @cached_property
+    def grouped_pairs(self) -> list[tuple[str, str]]:
+        """The pairs of attributes in common tables, none of which shows both by value."""
+        shown, by_value = set[tuple[int, int]](), set[tuple[int, int]]()
+        for table in (t.counted for t in self.targets):
+            shown.update(itertools.combinations(sorted(set(table.axes)), 2))
+            axes = {axis for column, axis in enumerate(table.axes) if table.is_each_value(column)}
+            by_value.update(itertools.combinations(sorted(axes), 2))
+        return [(self.names[i], self.names[j]) for i, j in sorted(shown - by_value)]
+
+    @cached_property
     def full_table(self) -> CountTable | None:
         """The first table that shows all attributes by value, whose expansion is exact; None without such a table."""
         axes = list(range(len(self.sizes)))
@@ -391,6 +402,9 @@ class InventedRecords:
             pairs = [_pair(one, other) for one, other, linked in self.space.separate_pairs if linked is is_linked]
             if pairs:
                 out.append(Message(text, (Value("pairs", pairs, ValueKind.MESSAGE),)))
+        if self.space.grouped_pairs:
+            pairs = [_pair(one, other) for one, other in self.space.grouped_pairs]
+            out.append(Message("report.microdata.grouped", (Value("pairs", pairs, ValueKind.MESSAGE),)))
         return tuple(out)
 
     @cached_property
@@ -419,6 +433,7 @@ class InventedRecords:
             self.share_outside,
             self.rows,
             pairs,
+            list(map(list, self.space.grouped_pairs)),
             None if file is None else dict(file),
         )
         return dict(zip(KEYS, values, strict=True))
@@ -487,7 +502,7 @@ def microdata(
         * The records depend on published numbers only. They are no records of the data.
         * If one table shows all attributes by value, the records have exactly the tables planned with it.
         * Attributes in no common table are independent, or depend on each other through other attributes only. The
-          warning names them.
+          warning names them, and attributes that the tables combine only in groups of values.
         * The stated distances are counted from the records. `fitnoise verify --microdata` counts them again.
         * Records with an equal number of batches are equal on one machine.
 
