@@ -598,7 +598,7 @@ def check_place(path: Path) -> None:
 
 
 def write_records(records: InventedRecords, path: Path) -> None:
-    """Write records and the document next to them: both files or none.
+    """Write the document with the warning, and then the records next to it: both files or none.
 
     Raises:
         ReleaseError: The name has another ending, a place exists, or a file cannot be written.
@@ -606,12 +606,12 @@ def write_records(records: InventedRecords, path: Path) -> None:
     check_place(path)
     raw = b"".join(records.pieces(path))
     file = {"name": path.name, "sha256": hashlib.sha256(raw).hexdigest()}
-    replace_file(path, raw)
-    # Without its document the file would lack the warning: both are written, or none.
+    # The document is first: if the process is killed between the two, no file of records lacks its warning.
+    replace_file(document_place(path), to_json(records.document(file)).encode())
     try:
-        replace_file(document_place(path), to_json(records.document(file)).encode())
+        replace_file(path, raw)
     except BaseException:  # an interruption, too
-        path.unlink(missing_ok=True)
+        document_place(path).unlink(missing_ok=True)
         raise
 
 
