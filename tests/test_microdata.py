@@ -140,7 +140,7 @@ def summary(folder, tables, capsys, *options):
 
 
 def test_only_an_expansion_is_called_one(tmp_path, capsys):
-    """A search without a move is none: one without batches, and one that starts with exact tables."""
+    """A search can make no move: without batches, or because it starts with exact tables."""
     full, pair, exact = (tmp_path / name for name in ("full", "pair", "exact"))
     for folder in (full, pair, exact):
         folder.mkdir()
@@ -418,8 +418,8 @@ def test_records_far_from_their_tables_say_so(tmp_path, capsys):
     assert checks(tmp_path, ".parquet") == dict.fromkeys(CLAIMS, True)
     options = ("--integers", f"{tmp_path}/integers", "--microdata", f"{tmp_path}/people.parquet")
     by_command("verify", f"{tmp_path}/release", *options)
-    found = f"10 tables; {outside} of the numbers over one margin".replace("\u202f", "")
-    assert found in capsys.readouterr().out
+    sentence = f"10 tables; {outside} of the numbers over one margin".replace("\u202f", "")
+    assert sentence in capsys.readouterr().out
 
 
 def test_no_output_lacks_the_warning(tmp_path, capsys):

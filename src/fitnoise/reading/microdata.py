@@ -312,12 +312,12 @@ class RecordSpace:
     @cached_property
     def grouped_pairs(self) -> list[tuple[str, str]]:
         """The pairs of attributes in common tables, none of which shows both by value."""
-        shown, by_value = set[tuple[int, int]](), set[tuple[int, int]]()
+        displayed, by_value = set[tuple[int, int]](), set[tuple[int, int]]()
         for table in (t.counted for t in self.targets):
-            shown.update(itertools.combinations(sorted(set(table.axes)), 2))
+            displayed.update(itertools.combinations(sorted(set(table.axes)), 2))
             axes = {axis for column, axis in enumerate(table.axes) if table.is_each_value(column)}
             by_value.update(itertools.combinations(sorted(axes), 2))
-        return [(self.names[i], self.names[j]) for i, j in sorted(shown - by_value)]
+        return [(self.names[i], self.names[j]) for i, j in sorted(displayed - by_value)]
 
     @cached_property
     def full_table(self) -> CountTable | None:
@@ -393,8 +393,8 @@ class InventedRecords:
     @cached_property
     def warnings(self) -> tuple[Message, ...]:
         """The sentences that go with every output."""
-        share = Value("share", self.share_outside, ValueKind.PROPORTION)
-        out = [Message("report.microdata.far", (share,)) if self.is_far else Message("report.microdata.warning")]
+        fraction = Value("share", self.share_outside, ValueKind.PROPORTION)
+        out = [Message("report.microdata.far", (fraction,)) if self.is_far else Message("report.microdata.warning")]
         for is_linked, text in (
             (False, "report.microdata.independent"),
             (True, "report.microdata.linked"),

@@ -600,8 +600,8 @@ def _counted_tables(records: InventedRecords) -> Message:
     count = Value("count", len(records.space.targets), ValueKind.COUNT)
     if not records.is_far:
         return Message("report.finding.tables", (count,))
-    share = Value("share", records.share_outside, ValueKind.PROPORTION)
-    return Message("report.finding.tables_far", (count, share))
+    fraction = Value("share", records.share_outside, ValueKind.PROPORTION)
+    return Message("report.finding.tables_far", (count, fraction))
 
 
 def _with_others(verification: Verification, others: Sequence[Path]) -> Verification:
