@@ -414,6 +414,14 @@ def test_the_nearest_name_is_named():
         assert f"Did you mean {nearest}?" in str(caught.value)
 
 
+@pytest.mark.parametrize("bounds", [{"at_least": 6}, {"below": 0}, {"above": 3, "below": 4}])
+def test_bounds_without_a_cell_are_refused(bounds):
+    """Such a rule excludes no record, and would be ignored next to another rule."""
+    with refused("release.impossible-no-cell", key="age") as caught:
+        fn.given(release_of("pair"), impossible=[CHILDREN, {"age": bounds, "marital": "married"}])
+    assert "The values of 'age' are 0 to 5." in str(caught.value)
+
+
 def test_everything_or_too_much_is_refused():
     everything = [{"age": {"values": [0, 1, 2]}, "sex": ["f", "m"]}, {"age": {"at_least": 3}, "sex": ["f", "m"]}]
     everything.append({"age": "unknown", "sex": ["f", "m"]})

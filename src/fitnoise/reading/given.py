@@ -40,8 +40,9 @@ def given(release: Release | Combination, impossible: Sequence[Mapping[str, Any]
 
     Raises:
         ReleaseError: There is no rule, or a rule has another form. Or a rule has an unknown attribute or value, an
-            amount, one attribute alone, or two levels of one hierarchy. Or a bound cuts through a cell, no cell is
-            possible, or the attributes of the rules have more than 4,096 joint cells. Or as for :func:`combine`.
+            amount, one attribute alone, or two levels of one hierarchy. Or bounds cut through a cell or contain no
+            cell. Or no cell is possible, or the attributes of the rules have more than 4,096 joint cells. Or as for
+            :func:`combine`.
 
     **Guarantees**
         * If no record in an impossible cell was counted, every value except a mean is unbiased. It has the least

@@ -67,8 +67,8 @@ class ImpossibleCells:
 
         Raises:
             ReleaseError: A rule has no such form. Or a rule has an unknown attribute or value, an
-                amount, fewer than two attributes, or two levels of one hierarchy. Or a bound cuts through a cell, there
-                are too many joint cells, or no cell is possible.
+                amount, fewer than two attributes, or two levels of one hierarchy. Or bounds cut through a cell or
+                contain no cell. Or there are too many joint cells, or no cell is possible.
         """
         rules = tuple(_conditions(stated) for stated in impossible)
         boxes = [_box(domain, rule) for rule in rules]
@@ -259,6 +259,15 @@ def _cells(domain: Domain, condition: Condition) -> Mask:
                 f"A bound on {name!r} cuts through the cell {cell!r}.",
                 "A rule holds for all values of a cell.",
                 "Move the bound to an end of this cell, or name the cells.",
+                UNCOMPUTED,
+                place=name,
+            )
+        if not inside.any():
+            raise ReleaseError(
+                "impossible-no-cell",
+                f"The bounds of a rule on {name!r} contain no cell.",
+                f"The values of {name!r} are {attribute.own_values[0]} to {attribute.own_values[-1]}.",
+                "Correct the bounds.",
                 UNCOMPUTED,
                 place=name,
             )
