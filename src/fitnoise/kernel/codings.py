@@ -666,20 +666,17 @@ class Steps(NumberCoding):
                     "No attribute was made.",
                     place="valid",
                 )
+            if not -math.inf < self.valid[0] <= self.low < self.high <= self.valid[1] < math.inf:
+                raise DomainError(
+                    "valid-excludes-range",
+                    f"The value of valid is {list(self.valid)}.",
+                    "It must include all numbers from low to high.",
+                    "Widen valid, or narrow the range.",
+                    "No attribute was made.",
+                    place="valid",
+                )
             for x in self.valid:
-                if math.isfinite(x):
-                    refuse_inexact("an end of valid", x)
-        if self.valid is not None and not (
-            -math.inf < self.valid[0] <= self.low < self.high <= self.valid[1] < math.inf
-        ):
-            raise DomainError(
-                "valid-excludes-range",
-                f"The value of valid is {list(self.valid)}.",
-                "It must include all numbers from low to high.",
-                "Widen valid, or narrow the range.",
-                "No attribute was made.",
-                place="valid",
-            )
+                refuse_inexact("an end of valid", x)
         knots = (self.low, *self.ceilings, self.high)
         pieces = [(b - a) / self.step for a, b in itertools.pairwise(knots)]
         if any(k <= 0 or k.denominator != 1 for k in pieces):
