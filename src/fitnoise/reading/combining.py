@@ -40,7 +40,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from fitnoise.errors import DomainError, ReleaseError, WorkloadError
-from fitnoise.kernel.arrays import Exact, Floats, Indices, answers_digest
+from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.estimation import SectorIndex
@@ -58,7 +58,7 @@ from fitnoise.reading.means import file_labels, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.questions import ReaderQuestion
 from fitnoise.reading.refusals import UNREAD, no_means, repeated_release
-from fitnoise.reading.release import Release
+from fitnoise.reading.release import Release, release_identity
 from fitnoise.reading.release_files import csv_text, label_frame, number_columns, read_text
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
@@ -761,7 +761,7 @@ class Combination(DerivedTables, QuestionMixin):
 
     def document(self) -> dict[str, Any]:
         """Return the content of combination.json: digests of plans and answers of the releases, tables, a statement."""
-        identities = [_identity(r) for r in self.releases]
+        identities = [release_identity(r) for r in self.releases]
         tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self._counted(name))} for name in self]
         stated = [message_document(m) for m in (Message("report.combined.same_records"), *self.assumptions)]
         return {
@@ -847,11 +847,6 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
     return Combination((release, *others))
 
 
-def _identity(release: Release) -> dict[str, str]:
-    """Return the digests that distinguish a release from all others."""
-    return {"plan": release.plan.hash, "answers": answers_digest(release.answers)}
-
-
 # --- checked by anyone ----------------------------------------------------------------------------------
 
 
@@ -866,7 +861,7 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
     try:
         stated = parse(text)
         identities, version = [(x["plan"], x["answers"]) for x in stated["releases"]], stated["fitnoise_combination"]
-        by_identity = {tuple(_identity(r).values()): r for r in releases}
+        by_identity = {tuple(release_identity(r).values()): r for r in releases}
         rules = list(map(dict, stated["impossible"]))
         if version != FORMAT or len(identities) != len(releases) or set(identities) != by_identity.keys():
             raise ReleaseError(

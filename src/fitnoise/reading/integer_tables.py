@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arrays import Floats, Integers, answers_digest
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import describe_value, is_integer
 from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.mechanisms import rebuilding
@@ -44,7 +44,7 @@ from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import refuse_shared_noise
 from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_release, repeated_table, unknown_table
-from fitnoise.reading.release import Release
+from fitnoise.reading.release import Release, release_identity
 from fitnoise.reading.release_files import csv_text, read_text
 from fitnoise.reading.table_order import OrderRule, check_labels, parse_rules
 from fitnoise.reading.table_overlap import LeafPartition, TableOverlap
@@ -400,24 +400,9 @@ class _JointSpace:
     @cached_property
     def order(self) -> sp.csr_array:
         """The rows that are at least 0 by the rules, over all numbers."""
-        return self._order(self._widths, {name: sp.eye_array(n, format="csr") for name, n in self._lengths.items()})
-
-    @property
-    def _lengths(self) -> dict[str, int]:
-        return {name: x.size for name, x in self.split(self.flat(self.estimates)).items()}
-
-    @property
-    def _widths(self) -> list[int]:
-        return list(self._lengths.values())
-
-    def _order(self, widths: Sequence[int], sums: Mapping[str, sp.csr_array]) -> sp.csr_array:
-        """Return the rows of all rules, from the matrices of tables by name."""
-        names = {name: i for i, name in enumerate(self.names)}
-        blocks = [
-            {names[r.smaller]: sp.csr_array(-sums[r.smaller]), names[r.larger]: sp.csr_array(r.factor * sums[r.larger])}
-            for r in self.rules
-        ]
-        return _blocks(blocks, widths)
+        widths = [x.size for x in self.split(self.flat(self.estimates)).values()]
+        rows = ((self.names.index(r.smaller), self.names.index(r.larger), r.factor) for r in self.rules)
+        return _blocks([_order_block(i, j, factor, widths[i]) for i, j, factor in rows], widths)
 
     @cached_property
     def sums(self) -> SumConstraints:
@@ -452,8 +437,8 @@ class _JointSpace:
                 if i != j and all(
                     self.spaces[k].numbers.index(t) in self.spaces[k].shared.having[key] for k, t in ends
                 ):
-                    one = sp.eye_array(widths[position[i, key]], format="csr")
-                    blocks.append({position[i, key]: sp.csr_array(-one), position[j, key]: sp.csr_array(factor * one)})
+                    smaller, larger = position[i, key], position[j, key]
+                    blocks.append(_order_block(smaller, larger, factor, widths[smaller]))
         return _blocks(blocks, widths)
 
     def flat(self, tables: Sequence[Mapping[int, Floats | Integers]]) -> Any:
@@ -525,6 +510,12 @@ def _stated(multipliers: Floats) -> dict[str, Any]:
 def _diagonal(matrices: Sequence[sp.csr_array]) -> sp.csr_array:
     """Return matrices along a diagonal."""
     return _blocks([{i: x} for i, x in enumerate(matrices)], [x.shape[1] for x in matrices])
+
+
+def _order_block(smaller: int, larger: int, factor: float, width: int) -> dict[int, sp.csr_array]:
+    """Return the rows factor · y − x of a rule, by the positions of the vectors x and y, (width,) each."""
+    one = sp.eye_array(width, format="csr")
+    return {smaller: sp.csr_array(-one), larger: sp.csr_array(factor * one)}
 
 
 def _blocks(blocks: Sequence[Mapping[int, sp.csr_array]], widths: Sequence[int]) -> sp.csr_array:
@@ -815,7 +806,7 @@ class IntegerTables(DerivedTables):
                     c: self._split(name, x).ravel().tolist() for c, x in zip(SIMULATED, ("bias", "rmse"), strict=True)
                 }
             tables.append(entry)
-        releases = [{"prefix": prefix, **_identity(release)} for prefix, release in self._prefixed.items()]
+        releases = [{"prefix": prefix, **release_identity(release)} for prefix, release in self._prefixed.items()]
         rules = [
             {"rule": str(rule), **_stated(x)} for m in self._parts for rule, x in m.space.by_rule(m.multipliers).items()
         ]
@@ -828,11 +819,6 @@ class IntegerTables(DerivedTables):
             "remarks": remarks,
             "tables": tables,
         }
-
-
-def _identity(release: Release) -> dict[str, str]:
-    """Return the digests that distinguish a release from all others."""
-    return {"plan": release.plan.hash, "answers": answers_digest(release.answers)}
 
 
 def _origin(prefixed: Mapping[str, Release], name: str) -> tuple[Release, str]:
@@ -1062,7 +1048,7 @@ def read_integer_tables(
 
 
 def _parsed(candidates: Sequence[Release], stated: Any) -> IntegerTables:
-    by_identity = {tuple(_identity(r).values()): r for r in candidates}
+    by_identity = {tuple(release_identity(r).values()): r for r in candidates}
     by_prefix = {x["prefix"]: by_identity.get((x["plan"], x["answers"])) for x in stated["releases"]}
     releases = {prefix: r for prefix, r in by_prefix.items() if r is not None}
     if (

@@ -31,7 +31,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fitnoise.algebra import rules
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arrays import Floats, Indices, Integers, answers_digest
+from fitnoise.kernel.arrays import Floats, Indices, Integers
 from fitnoise.kernel.checks import is_integer
 from fitnoise.mechanisms.documents import disagreements, parse
 from fitnoise.messages import LANGUAGES, Message, Value, ValueKind, translator
@@ -40,6 +40,7 @@ from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.questions import leaves
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, unreadable_file
+from fitnoise.reading.release import release_identity
 from fitnoise.reading.release_files import Columns, csv_pieces, field, read_text, replace_file, to_json
 from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOverlap
 from fitnoise.request.arguments import checked
@@ -422,8 +423,7 @@ class InventedRecords:
         values = (
             FORMAT,
             {"ids": [x.id for x in self.warnings], **self.warning},
-            release.plan.hash,
-            answers_digest(release.answers),
+            *release_identity(release).values(),
             self.space.digest,
             list(self.columns),
             self.values.shape[1],
@@ -653,8 +653,7 @@ class StatedRecords:
             raise ValueError
         identity = {
             "fitnoise_microdata": FORMAT,
-            "plan": release.plan.hash,
-            "answers": answers_digest(release.answers),
+            **release_identity(release),
             "integer_tables": self.space.digest,
         }
         if any(stated[key] != value for key, value in identity.items()):

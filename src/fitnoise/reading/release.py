@@ -1030,6 +1030,15 @@ def _refuse_overlap(column: str, view: View, attribute: Attribute, chosen: Float
 # --- files ----------------------------------------------------------------------------------------------
 
 
+def release_identity(release: Release) -> dict[str, str]:
+    """Return the digests that distinguish a release from all others, as documents of derived tables state them.
+
+    Args:
+        release: The release.
+    """
+    return {"plan": release.plan.hash, "answers": answers_digest(release.answers)}
+
+
 def drawn_digest(release: Release) -> str:
     """Return the SHA-256 by which a ledger names the noisy answers and the outputs of finite questions of a release.
 

@@ -259,12 +259,9 @@ def verify(
         if result.ok:
             result = _with_others(result, [Path(x) for x in others])
         if integers is not None and result.ok:
-            other_releases = [Release.read(x) for x in others]
-            checks = _verify_integer_tables(Release.read(path), Path(integers), other_releases).checks
-            result = Verification((*result.checks, *checks))
-        if microdata is not None and integers is not None and result.ok:
-            tables = read_integer_tables(Release.read(path), integers, map(Release.read, others))
-            result = Verification((*result.checks, *_verify_microdata(tables, Path(microdata)).checks))
+            releases = [Release.read(x) for x in (path, *others)]
+            checks = _verify_integer_tables(releases, Path(integers), None if microdata is None else Path(microdata))
+            result = Verification((*result.checks, *checks.checks))
         if combination is not None and result.ok:
             result = _verify_combined(result, [path, *map(Path, others)], Path(combination))
         derived = integers if combination is None else combination
@@ -535,12 +532,12 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     return log.done()
 
 
-def _verify_integer_tables(release: Release, folder: Path, others: Sequence[Release]) -> Verification:
-    """Return the claims of integer tables."""
+def _verify_integer_tables(releases: Sequence[Release], folder: Path, microdata: Path | None) -> Verification:
+    """Return the claims of integer tables, and if all of them hold, those of microdata made from the tables."""
     log, read = _Checklist(), list[IntegerTables]()
     if log.add(
         "report.claim.integers",
-        lambda: read.append(read_integer_tables(release, folder, others)),
+        lambda: read.append(read_integer_tables(releases[0], folder, releases[1:])),
         lambda: _count("report.finding.tables", len(read[0])),
     ):
         (tables,) = read
@@ -574,6 +571,8 @@ def _verify_integer_tables(release: Release, folder: Path, others: Sequence[Rele
             lambda: tables.check_files(folder),
             lambda: _count("report.finding.files", len(tables) + 1),
         )
+        if microdata is not None and log.done().ok:
+            log.checks.extend(_verify_microdata(tables, microdata).checks)
     return log.done()
 
 
