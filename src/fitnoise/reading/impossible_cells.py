@@ -10,7 +10,6 @@ add no information to the tables. For one box this means that no table shows all
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.conditions import Condition, conditions
 from fitnoise.reading.questions import ReaderQuestion, leaves
 from fitnoise.reading.refusals import UNCOMPUTED
+from fitnoise.request.arguments import advise_name
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList, list_values
 from fitnoise.request.domain import Domain
@@ -292,8 +292,7 @@ def _spans(attribute: Attribute) -> tuple[Floats, Floats] | None:
 
 def _nearest(text: str, names: Sequence[str]) -> str:
     """Return the question for the nearest name, or the advice to use one of the names."""
-    matches = difflib.get_close_matches(text, names, 1)
-    return f"Did you mean {matches[0]!r}?" if matches else f"Use one of {[*itertools.islice(names, 20)]}."
+    return advise_name(text, names, f"Use one of {[*itertools.islice(names, 20)]}.")
 
 
 # --- the unknowns that remain ---------------------------------------------------------------------------

@@ -715,7 +715,7 @@ def _read_values(space: RecordSpace, path: Path) -> Indices:
         for name, column in key_columns.items():
             labels = column.labels.tolist()
             if path.suffix == ".csv":
-                labels = [next(csv.reader([field(x)]))[0] for x in labels]
+                labels = list(map(_text_in_csv, labels))
             position = dict(zip(labels, range(len(labels)), strict=True))
             values[column.axis] = [position[x] for x in columns[name]]
     except (KeyError, ValueError, TypeError):
@@ -736,6 +736,11 @@ def _read_parquet(space: RecordSpace, path: Path) -> Mapping[str, Sequence[Any]]
     return {name: x.tolist() for name, x in columns.items()}
 
 
+def _text_in_csv(label: Any) -> str:
+    """Return a label as the reader of a CSV file gives it back."""
+    return next(csv.reader([field(label)]))[0]
+
+
 def _read_csv(space: RecordSpace, path: Path) -> Mapping[str, Sequence[Any]]:
     """Return the texts of each column; at most one record too many, so that memory follows from the tables."""
     if not path.is_file():  # to open a pipe would wait for a writer
@@ -751,7 +756,5 @@ def _read_csv(space: RecordSpace, path: Path) -> Mapping[str, Sequence[Any]]:
             header_row, body = next(rows, []), list(rows)
     except (OSError, UnicodeDecodeError, csv.Error):
         raise unreadable_file(path) from None
-    is_right = header_row == [next(csv.reader([field(x)]))[0] for x in names] and {len(names)}.issuperset(
-        map(len, body)
-    )
+    is_right = header_row == list(map(_text_in_csv, names)) and {len(names)}.issuperset(map(len, body))
     return dict(zip(names, map(list, zip(*body, strict=True)), strict=True)) if is_right and body else {}

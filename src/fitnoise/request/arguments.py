@@ -20,7 +20,7 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
@@ -106,11 +106,22 @@ def _refuse_unknown(
     text = f"{_name(function)} has no argument {unknown!r}."
     if unknown in absent:
         raise error("absent-argument", text, "", absent[unknown], fate, place=unknown) from None
-    similar = difflib.get_close_matches(unknown, names, 1)
-    advice = f"Did you mean {similar[0]!r}?" if similar else "Use one of its arguments."
+    advice = advise_name(unknown, names, "Use one of its arguments.")
     raise error(
         "unknown-argument", text, f"Its arguments are {', '.join(names)}.", advice, fate, place=unknown
     ) from None
+
+
+def advise_name(name: str, names: Sequence[str], otherwise: str) -> str:
+    """Return the question for the nearest of some names; without a near one, another sentence.
+
+    Args:
+        name: The unknown name.
+        names: The known names.
+        otherwise: The other sentence.
+    """
+    similar = difflib.get_close_matches(name, names, 1)
+    return f"Did you mean {similar[0]!r}?" if similar else otherwise
 
 
 def refuse_unless_fields_fit(record: Any, error: type[FitnoiseError], fate: str) -> None:

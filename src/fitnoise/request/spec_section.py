@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from fitnoise.request.arguments import advise_name
 
 BACKSLASH = (
     r"A backslash in double quotes begins an escape; write a path in single quotes, as in 'C:\data\codes.csv', "
@@ -65,5 +66,4 @@ def _advice(key: str, keys: Sequence[str], instead: str | None) -> str:
     """Return what to do about an unknown key, as a sentence."""
     if instead is not None:
         return instead
-    matches = difflib.get_close_matches(key, keys, n=1)
-    return f"Did you mean {matches[0]!r}?" if matches else f"Use one of these keys: {', '.join(keys)}."
+    return advise_name(key, keys, f"Use one of these keys: {', '.join(keys)}.")
