@@ -459,6 +459,25 @@ def test_conditions_that_say_nothing_that_can_be_met(condition, code):
         DataSource(where=condition)
 
 
+@pytest.mark.parametrize(
+    ("condition", "action"),
+    [
+        ({"at_least": "3"}, "Write 3 without quotes."),
+        ({"at_least": "2.5 "}, "Write 2.5 without quotes."),
+        ({"at_least": "soon"}, "Correct this bound."),
+        ({"least": 3}, "Did you mean 'at_least'?"),
+        ({"value": [3]}, "Did you mean 'values'?"),
+        ({"values": 3}, "Write one of these forms."),
+        ({3: 3}, "Write one of these forms."),
+        ({}, "Write one of these forms."),
+    ],
+)
+def test_an_error_about_a_condition_says_what_to_write(condition, action):
+    with refused("spec.condition-bound-invalid", "spec.condition-keys-invalid") as caught:
+        DataSource(where={"a": condition})
+    assert caught.value.action == action
+
+
 def test_a_condition_has_codes_or_bounds():
     with refused("spec.condition-bounds-invalid"):
         Condition("a", (1,), at_least=3)

@@ -94,6 +94,24 @@ def test_the_text_of_an_error_names_its_place():
     assert error.message == str(example())
 
 
+@pytest.mark.parametrize(
+    ("name", "names", "advice"),
+    [
+        ("titel", ["title", "unit"], "Did you mean 'title'?"),
+        ("JOINT", ["single", "joint"], "Did you mean 'joint'?"),
+        ("joint ", ["Joint", "joint"], "Did you mean 'Joint'?"),
+        ("12", [11, 12, 13], "Write 12 without quotes."),
+        (12, ["11", "12"], "Write '12' in quotes."),
+        ("130", [12, 13, 30], "Look."),
+        (130, ["13", "30"], "Look."),
+        ("x", [], "Look."),
+    ],
+)
+def test_the_nearest_name_is_advised_in_its_own_form(name, names, advice):
+    """No advice repeats what was given, and no number is near another."""
+    assert errors.advise_name(name, names, "Look.") == advice
+
+
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])  # noqa: S301 - its own
 def test_a_copy_of_an_error_is_the_same(copied):
     error = example()

@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import tomllib
+from datetime import date
 from fractions import Fraction
 
 import hypothesis
@@ -367,6 +369,8 @@ WIDE = fn.Domain(
     age=fn.Ordered(0, 120, clip=True),
     group=fn.Binned([18, 65]),
     marital=DOMAIN["marital"],
+    kind=fn.Categorical([1, 2]),
+    sex=DOMAIN["sex"],
     pay=fn.Amount(0, 8, step=2),
     geo=DOMAIN["geo"],
 )
@@ -392,6 +396,8 @@ REFUSED = {
     "a bin cut": ([{"group": {"at_most": 14}, "marital": "married"}], "release.impossible-cell-cut", "group"),
     "bounds on labels": ([{"age": 3, "marital": {"at_least": 2}}], "release.impossible-bounds", "marital"),
     "dates": ([{"age": {"at_least": "2020-01-01"}, "marital": "married"}], "release.impossible-bounds", "age"),
+    "a date": ([{"age": date(2020, 1, 1), "marital": "married"}], "release.impossible-bounds", "age"),
+    "a group": ([{"age": "children", "marital": "married"}], "release.impossible-row", "age"),
 }
 
 
@@ -403,15 +409,56 @@ def test_a_rule_that_cannot_be_used_is_refused(case):
 
 
 def wide():
-    plan = fn.plan(fn.Workload(WIDE, [fn.table("age", "marital", margin=3)]))
+    groups = {"age": {"children": (0, 14), "others": [30, 31]}}
+    tables = [fn.table("age", "marital", margin=3), fn.table("marital", groups=groups, margin=3)]
+    tables += [fn.table(ranges={"age": [[0, 19], [20, 29]]}, margin=3), fn.table(cumulative="age", margin=3)]
+    plan = fn.plan(fn.Workload(WIDE, tables))
     return fn.Release(plan, [np.zeros(n, int) for n in plan.table_part.strategy.lengths])
 
 
-def test_the_nearest_name_is_named():
-    for rule, nearest in [({"agee": 3, "marital": "married"}, "'age'"), ({"age": 3, "marital": "maried"}, "'married'")]:
-        with refused("release.impossible-unknown-attribute", "release.impossible-unknown-value") as caught:
-            fn.given(wide(), impossible=[rule])
-        assert f"Did you mean {nearest}?" in str(caught.value)
+ADVICE = {
+    "an attribute": ({"agee": 3, "marital": "married"}, "Did you mean 'age'?"),
+    "a label": ({"age": 3, "marital": "MARIED"}, "Did you mean 'married'?"),
+    "another label": ({"age": 3, "marital": "x"}, "Use one of ['single', 'married', 'widowed']."),
+    "a number as text": ({"age": "12", "marital": "married"}, "Write 12 without quotes."),
+    "a code as text": ({"age": 12, "marital": "2"}, "Write 2 without quotes."),
+    "a bound as text": ({"age": {"at_most": " 14"}, "marital": "married"}, "Write 14 without quotes."),
+    "a bound with a comma": ({"age": {"at_most": "14,5"}, "marital": "married"}, "Correct this bound."),
+    "a large number": ({"age": 130, "marital": "married"}, "Use one of these 121: 0 to 120."),
+    "a mistyped bound": ({"age": {"at_mots": 3}, "marital": "married"}, "Did you mean 'at_most'?"),
+    "mistyped values": ({"age": {"valeus": [3]}, "marital": "married"}, "Did you mean 'values'?"),
+    "values and a bound": ({"age": {"values": [3], "below": 3}, "marital": "married"}, "Write one of these forms."),
+    "a group": ({"age": "children", "marital": "married"}, "Name the values of this row: 0–14."),
+    "a group of values": ({"age": "others", "marital": "married"}, "Name the values of this row: 30–31."),
+    "a range": ({"age": "20 – 29", "marital": "married"}, "Name the values of this row: 20–29."),
+    "a place": ({"state": "children", "marital": "married"}, "Use one of ['A', 'B']."),
+    "a date": ({"age": {"below": date(2020, 1, 1)}, "marital": "married"}, "no dates. Write values or bounds"),
+    "a date for labels": ({"age": 3, "marital": date(2020, 1, 1)}, 'such as ["single", "married"].'),
+    "bounds on labels": ({"age": 3, "marital": {"at_most": 2}}, 'such as ["single", "married"].'),
+    "bounds on codes": ({"kind": {"at_most": 2}, "marital": "married"}, "such as { values = [1, 2] }."),
+    "a date for bins": ({"group": {"at_most": date(2020, 1, 1)}, "marital": "married"}, "such as { below = 18 }."),
+    "one attribute": ({"age": 3}, "Add another attribute."),
+    "no attribute": ({}, "Name two attributes or more."),
+}
+
+
+@pytest.mark.parametrize("case", ADVICE)
+def test_an_error_about_a_rule_says_what_to_write(case):
+    rule, advice = ADVICE[case]
+    with pytest.raises(fn.FitnoiseError) as caught:
+        fn.given(wide(), impossible=[rule])
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["age", "group", "marital", "kind"])
+def test_the_advised_condition_can_be_used(name):
+    """An error about bounds names a condition in TOML; a rule with this condition is accepted."""
+    with refused("release.impossible-bounds") as caught:
+        fn.given(wide(), impossible=[{name: date(2020, 1, 1), "sex": "f"}])
+    condition = str(caught.value).partition("such as ")[2].partition(". Nothing")[0]
+    rule = tomllib.loads(f"{name} = {condition}") | {"sex": "f"}
+    used = fn.given(wide(), impossible=[rule]).impossible[0][name]
+    assert used == rule[name] or sorted(used) == sorted(rule[name])
 
 
 @pytest.mark.parametrize("bounds", [{"at_least": 6}, {"below": 0}, {"above": 3, "below": 4}])
@@ -508,10 +555,13 @@ def test_rules_of_a_file_are_used_on_the_command_line(rule_files, tmp_path, caps
     by_command("combine", str(folder / "release"), "--impossible", "rules.toml", "--table", "age by marital")
     assert capsys.readouterr().out == tables.csv("age by marital")
     for text, code in [
-        ("x = 1", "release.impossible-not-in-file"),
+        ("x = 1", "release.impossible-unknown-key"),
+        (rules.replace("impossible", "imposible"), "release.impossible-unknown-key"),
+        ("", "release.impossible-not-in-file"),
+        (rules.replace("[[impossible]]", "[impossible]"), "release.impossible-not-in-file"),
         ("impossible = []", "release.impossible-not-in-file"),
         ("impossible = 3", "release.impossible-not-in-file"),
-        (rules + "[more]", "release.impossible-not-in-file"),
+        (rules + "[more]", "release.impossible-unknown-key"),
         ("impossible = [3]", "release.impossible-rule-form"),
         ("[[impossible", "spec.not-toml"),
     ]:
@@ -520,6 +570,7 @@ def test_rules_of_a_file_are_used_on_the_command_line(rule_files, tmp_path, caps
         out, error = capsys.readouterr()
         assert out == ""
         assert f"[{code}]" in error
+        assert ("Did you mean 'impossible'?" in error) == ("[imposible]" in text)
     by_command("combine", *[str(folder / "release")] * 2, "--impossible", "rules.toml")
     assert "[release.same-records-not-stated]" in capsys.readouterr().err
     by_command("combine", str(folder / "release"))

@@ -30,6 +30,8 @@ No sentence contains a value found in the data, or a noise scale.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 
@@ -49,6 +51,24 @@ def is_interruption(error: BaseException) -> bool:
             return True
         cause = cause.__cause__ or cause.__context__
     return False
+
+
+def advise_name(name: object, names: Sequence[object], otherwise: str) -> str:
+    """Return the question for the nearest of some names or values; without a near one, another sentence.
+
+    Args:
+        name: The unknown name or value.
+        names: The known names or values. Only texts are near a text. A value of another type is named if it has the
+            same text, with the advice to add or remove quotes.
+        otherwise: The other sentence.
+    """
+    same = [x for x in names if str(x) == str(name)]
+    if same:
+        return f"Write {same[0]!r} {'in' if isinstance(same[0], str) else 'without'} quotes."
+    # without regard to capitals, and of two names that differ in them alone the first
+    by_text = {x.casefold(): x for x in reversed(names) if isinstance(x, str)}
+    similar = difflib.get_close_matches(name.casefold(), by_text, 1) if isinstance(name, str) else []
+    return f"Did you mean {by_text[similar[0]]!r}?" if similar else otherwise
 
 
 class FitnoiseError(Exception):

@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields
 from datetime import date
 from typing import Any, TypeGuard, final
 
-from fitnoise.errors import DomainError, SpecError
+from fitnoise.errors import DomainError, SpecError, advise_name
 from fitnoise.kernel.checks import is_plain
-from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Code, Codes, Interval, as_python, encodable
+from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Code, Codes, Interval, as_python, encodable, number
 from fitnoise.kernel.dates import DateField, DatePart, as_day, day_number
 
 _CONDITION_HELP = "a value, a list of texts, { values = [1, 2] }, or bounds such as { at_least = 2020, below = 2025 }"
@@ -183,7 +183,11 @@ def _condition(column: Any, value: object) -> Condition:
                 "condition-keys-invalid",
                 f"The condition on {column!r} has the keys {list(value)}.",
                 f"It must be {{ values = […] }}, or some of the bounds {', '.join(names)}.",
-                "Write one of these forms.",
+                advise_name(
+                    next((key for key in value if key not in (*names, "values")), None),
+                    [*names, "values"],
+                    "Write one of these forms.",
+                ),
                 "Nothing was planned.",
                 place="where",
             )
@@ -234,22 +238,20 @@ def _bound(column: str, x: object) -> float | date:
     """Return a bound as a day, an int or a float; raise SpecError for anything else and for numbers out of range."""
     if (day := as_day(x)) is not None:
         return day
-    number: object = as_python(x)
-    if (
-        not is_plain(number)
-        or not math.isfinite(number)
-        or (isinstance(number, int) and abs(number) >= EXACT_FLOAT_LIMIT)
-    ):
+    bound: object = as_python(x)
+    if not is_plain(bound) or not math.isfinite(bound) or (isinstance(bound, int) and abs(bound) >= EXACT_FLOAT_LIMIT):
         raise SpecError(
             "condition-bound-invalid",
             f"The condition on {column!r} has the bound {x!r}.",
             "It must be a finite number, below 2^53 in size for a whole number, or a date such as 2024-12-31.",
-            "Correct this bound.",
+            f"Write {x.strip()} without quotes."
+            if isinstance(x, str) and number(x) is not None
+            else "Correct this bound.",
             "Nothing was planned.",
             place="where",
         )
-    is_integer = float(number).is_integer() and abs(number) < EXACT_FLOAT_LIMIT
-    return int(number) if is_integer else number  # 2020.0 and 2020 are one bound, so the document has one form
+    is_integer = float(bound).is_integer() and abs(bound) < EXACT_FLOAT_LIMIT
+    return int(bound) if is_integer else bound  # 2020.0 and 2020 are one bound, so the document has one form
 
 
 def _next(x: float) -> float:

@@ -588,7 +588,9 @@ class Combination(DerivedTables, QuestionMixin):
         sources = tuple(s for r in releases for s in r._sources)
         domain = _domain([s.part.publication.workload.domain for s in sources])
         # rules are read first: an error in them appears before the long computation
-        self._impossible = ImpossibleCells.from_rules(domain, impossible) if impossible else None
+        parts = [x for s in sources for x in s.part.publication.workload.tables.parts]
+        tables = [x if isinstance(x, Table) else x.template for x in parts]
+        self._impossible = ImpossibleCells.from_rules(domain, impossible, tables) if impossible else None
         publication, union = _union_of_tables(
             releases, domain, () if self._impossible is None else self._impossible.attributes
         )

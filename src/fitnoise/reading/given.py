@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fitnoise.errors import ReleaseError
+from fitnoise.errors import ReleaseError, advise_name
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.impossible_cells import without_rule
 from fitnoise.reading.layouts import releases
@@ -69,13 +69,23 @@ def load_rules(path: Path) -> list[Mapping[str, Any]]:
         document = tomllib.loads(text)
     except ValueError as error:
         raise not_toml(f"The file {path.name!r}", text, error, UNCOMPUTED) from None
+    other_keys = [key for key in document if key != "impossible"]
+    if other_keys:
+        raise ReleaseError(
+            "impossible-unknown-key",
+            f"The file {path.name!r} has the key {other_keys[0]!r}.",
+            "A file of rules has one table [[impossible]] for each rule, and nothing else.",
+            advise_name(other_keys[0], ["impossible"], "Remove this key, or write it below [[impossible]]."),
+            UNCOMPUTED,
+            place=other_keys[0],
+        )
     rules = document.get("impossible")
-    if set(document) != {"impossible"} or not isinstance(rules, list) or not rules:
+    if not isinstance(rules, list) or not rules:
         raise ReleaseError(
             "impossible-not-in-file",
-            f"The file {path.name!r} has no tables [[impossible]], or something else, too.",
-            "It needs one such table for each rule, and nothing else.",
-            "Write the rules in such tables.",
+            f"The file {path.name!r} has no table [[impossible]].",
+            "It needs one such table for each rule.",
+            "Write [[impossible]] in a line of its own, and the conditions of a rule below it.",
             UNCOMPUTED,
             place="impossible",
         )

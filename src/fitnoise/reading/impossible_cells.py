@@ -10,9 +10,9 @@ add no information to the tables. For one box this means that no table shows all
 
 from __future__ import annotations
 
-import itertools
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast, final
 
@@ -20,15 +20,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg as sl
 
-from fitnoise.errors import DomainError, ReleaseError, SpecError
+from fitnoise.errors import DomainError, ReleaseError, SpecError, advise_name
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.conditions import Condition, conditions
 from fitnoise.reading.questions import ReaderQuestion, leaves
 from fitnoise.reading.refusals import UNCOMPUTED
-from fitnoise.request.arguments import advise_name
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList, list_values
 from fitnoise.request.domain import Domain
+from fitnoise.request.workloads import Table
 from fitnoise.solving.sectors import Decomposition, Members, SectorGroup
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ Mask = npt.NDArray[np.bool_]
 
 MAX_RULE_CELLS = 4_096
 """The largest number of joint cells of the attributes of all rules."""
+
+MAX_NAMED = 20
+"""The largest number of names or values that an error lists."""
 
 DEPENDENCE_TOLERANCE = 1e-9
 """The part of the largest residual up to which a row counts as a combination of other rows."""
@@ -60,10 +63,13 @@ class ImpossibleCells:
     possible: Mask
 
     @classmethod
-    def from_rules(cls, domain: Domain, impossible: Sequence[Mapping[str, Any]]) -> Self:
+    def from_rules(cls, domain: Domain, impossible: Sequence[Mapping[str, Any]], tables: Iterable[Table]) -> Self:
         """Return the impossible cells that rules state.
 
-        impossible: For each rule the conditions on its attributes, in the form of `where` in a specification.
+        Args:
+            domain: The attributes of the tables.
+            impossible: For each rule the conditions on its attributes, in the form of `where` in a specification.
+            tables: The tables. An error about a value that is the name of a row, such as a group, says so.
 
         Raises:
             ReleaseError: A rule has no such form. Or a rule has an unknown attribute or value, an
@@ -71,7 +77,7 @@ class ImpossibleCells:
                 contain no cell. Or there are too many joint cells, or no cell is possible.
         """
         rules = tuple(_conditions(stated) for stated in impossible)
-        boxes = [_box(domain, rule) for rule in rules]
+        boxes = [_box(domain, rule, tables) for rule in rules]
         attributes = tuple(a for a in domain if any(a in box for box in boxes))
         shape = tuple(domain[a].size for a in attributes)
         if math.prod(shape) > MAX_RULE_CELLS:
@@ -175,7 +181,7 @@ def _conditions(stated: object) -> tuple[Condition, ...]:
         ) from None
 
 
-def _box(domain: Domain, rule: Sequence[Condition]) -> dict[str, Mask]:
+def _box(domain: Domain, rule: Sequence[Condition], tables: Iterable[Table]) -> dict[str, Mask]:
     """Return the cells of a rule, True for those in it, by attribute; for a hierarchy by leaf."""
     box: dict[str, Mask] = {}
     for condition in rule:
@@ -186,7 +192,7 @@ def _box(domain: Domain, rule: Sequence[Condition]) -> dict[str, Mask]:
                 "impossible-unknown-attribute",
                 f"A rule is on {name!r}, which is no attribute of the release.",
                 "",
-                _nearest(name, names),
+                advise_name(name, names, _choose(names)),
                 UNCOMPUTED,
                 place=name,
             )
@@ -209,42 +215,59 @@ def _box(domain: Domain, rule: Sequence[Condition]) -> dict[str, Mask]:
                 UNCOMPUTED,
                 place=name,
             )
-        box[home] = _cells(domain, condition)[leaves(domain, name)]
+        box[home] = _cells(domain, condition, tables)[leaves(domain, name)]
     if len(box) < 2:
         raise ReleaseError(
             "impossible-one-attribute",
-            f"A rule is on {', '.join(map(repr, box)) or 'no attribute'} alone.",
+            f"A rule is on {', '.join(map(repr, box))} alone." if box else "A rule names no attribute.",
             "A rule states which values of several attributes do not go together.",
-            "Leave the value out of the domain instead.",
+            "Add another attribute. A value that no record has is left out of the domain of the next plan."
+            if box
+            else "Name two attributes or more.",
             UNCOMPUTED,
         )
     return box
 
 
-def _cells(domain: Domain, condition: Condition) -> Mask:
-    """Return the cells of an attribute or level that a condition names, (cells,)."""
+def _cells(domain: Domain, condition: Condition, tables: Iterable[Table] = ()) -> Mask:
+    """Return the cells of an attribute or level that a condition names, (cells,).
+
+    tables: Tables that may have a row with the name of an unknown value.
+    """
     name, attribute = condition.column, domain[condition.column]
     chosen = np.zeros(attribute.size, dtype=bool)
     for code in condition.codes:
         try:
             chosen[attribute.position(code)] = True
         except DomainError as error:
+            cells = _cells_of_row(domain, name, code, tables)
+            if cells:
+                values = ", ".join(list_values(name, attribute, cells).pieces)
+                raise ReleaseError(
+                    "impossible-row",
+                    f"A rule has the value {code!r} of {name!r}, which is the name of a row of a table.",
+                    "A rule names values, or bounds.",
+                    f"Name the values of this row: {values}.",
+                    UNCOMPUTED,
+                    place=name,
+                ) from None
             raise ReleaseError(
                 "impossible-unknown-value",
                 f"A rule has the value {code!r} of {name!r}, which is not declared.",
                 error.needed,
-                _nearest(str(code), [*map(str, attribute.values)]),
+                advise_name(code, [*attribute.values, *attribute.label_codes], _choose(attribute.values)),
                 UNCOMPUTED,
                 place=name,
             ) from None
     if condition.bounds:
         spans = _spans(attribute)
-        if condition.read is not None or spans is None:
+        is_date = condition.read is not None
+        if is_date or spans is None:
             raise ReleaseError(
                 "impossible-bounds",
-                f"A rule has bounds on {name!r}.",
-                "Bounds are for attributes whose cells are numbers or ranges of numbers.",
-                f"Name the values of {name!r}, such as {{ values = […] }}.",
+                f"A rule has {'a date for' if is_date else 'bounds on'} {name!r}.",
+                f"The values of {name!r} are no {'dates' if is_date else 'numbers or ranges of numbers'}.",
+                f"Write values or bounds that they have, such as {_example(attribute)}.",
                 UNCOMPUTED,
                 place=name,
             )
@@ -290,9 +313,33 @@ def _spans(attribute: Attribute) -> tuple[Floats, Floats] | None:
     return None
 
 
-def _nearest(text: str, names: Sequence[str]) -> str:
-    """Return the question for the nearest name, or the advice to use one of the names."""
-    return advise_name(text, names, f"Use one of {[*itertools.islice(names, 20)]}.")
+def _cells_of_row(domain: Domain, name: str, code: object, tables: Iterable[Table]) -> list[int]:
+    """Return the cells of a row of a table, such as a group or a range; empty if no column of the name has it."""
+    attribute = domain[name]
+    for view in (table.view(name) for table in tables):
+        labels = () if view.is_by_value else view.labels(attribute)
+        if code in labels:
+            unit = np.zeros(len(labels))
+            unit[labels.index(code)] = 1
+            return np.flatnonzero(view.operator(attribute).rmv(unit)).tolist()
+    return []
+
+
+def _choose(names: Sequence[object]) -> str:
+    """Return the advice to use one of some names or values."""
+    if len(names) <= MAX_NAMED:
+        return f"Use one of {[*names]}."
+    return f"Use one of these {len(names):,}: {names[0]!r} to {names[-1]!r}."
+
+
+def _example(attribute: Attribute) -> str:
+    """Return a condition that holds for the first values of an attribute, in the form of TOML."""
+    declared, values = attribute.declared(), list(attribute.own_values[:2])
+    if "cuts" in declared:
+        return f"{{ below = {declared['cuts'][0]:.15g} }}"
+    if "clip" in declared:
+        return f"{{ at_most = {values[0]} }}"
+    return json.dumps(values, ensure_ascii=False) if isinstance(values[0], str) else f"{{ values = {values} }}"
 
 
 # --- the unknowns that remain ---------------------------------------------------------------------------

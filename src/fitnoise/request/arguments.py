@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
-import difflib
 import enum
 import functools
 import inspect
@@ -20,7 +19,7 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
@@ -28,7 +27,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from fitnoise.errors import FitnoiseError
+from fitnoise.errors import FitnoiseError, advise_name
 from fitnoise.kernel.checks import describe_value
 
 P = ParamSpec("P")
@@ -110,18 +109,6 @@ def _refuse_unknown(
     raise error(
         "unknown-argument", text, f"Its arguments are {', '.join(names)}.", advice, fate, place=unknown
     ) from None
-
-
-def advise_name(name: str, names: Sequence[str], otherwise: str) -> str:
-    """Return the question for the nearest of some names; without a near one, another sentence.
-
-    Args:
-        name: The unknown name.
-        names: The known names.
-        otherwise: The other sentence.
-    """
-    similar = difflib.get_close_matches(name, names, 1)
-    return f"Did you mean {similar[0]!r}?" if similar else otherwise
 
 
 def refuse_unless_fields_fit(record: Any, error: type[FitnoiseError], fate: str) -> None:

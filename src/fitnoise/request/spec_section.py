@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from fitnoise.request.arguments import advise_name
+from fitnoise.errors import advise_name
 
 BACKSLASH = (
     r"A backslash in double quotes begins an escape; write a path in single quotes, as in 'C:\data\codes.csv', "
