@@ -89,6 +89,13 @@ def test_an_axis_is_checked_when_it_is_made(fields, code):
         Axis(**({"coding": Range(0, 9)} | fields))
 
 
+@pytest.mark.parametrize("coding", [Narrow(0, 9), CodingWithMissing(Narrow(0, 9), ())])
+def test_the_class_that_no_counter_translates_is_named(coding):
+    with refused("domain.unknown-coding") as caught:
+        Axis(coding)
+    assert "of the class Narrow." in caught.value.given
+
+
 @pytest.mark.parametrize(
     "coding", [Range(2000, 2030), Cuts((2000.0,)), Codes((2000, 2001)), CodingWithMissing(Range(2000, 2030), ((-9,),))]
 )

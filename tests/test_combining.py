@@ -328,6 +328,7 @@ def test_what_is_no_pair_of_releases_is_refused():
     without_tables = fn.Release(fn.plan(fn.Workload(ages, []), questions=[median]), [], outputs=[0])
     for code, wrong in [
         ("release.same-records-not-stated", lambda: fn.combine(one, two)),
+        ("release.combination-of-one-release", lambda: fn.combine(one)),
         ("release.wrong-type", lambda: fn.combine(one, two, same_records="yes")),
         ("release.repeated-release", lambda: combine_same(one, two, one)),
         ("release.wrong-type", lambda: combine_same(one, "two")),

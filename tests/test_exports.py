@@ -134,6 +134,23 @@ def test_latex_has_as_many_cells_as_columns_in_every_row(tmp_path):
             assert all(line.endswith("\\\\") for line in lines)
 
 
+@pytest.mark.parametrize(("language", "word"), [("en", "Untitled"), ("de", "Ohne Titel")])
+def test_every_output_has_a_word_for_a_missing_title(tmp_path, language, word):
+    """Detects an output that begins with an empty title."""
+    workload = fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=4)])
+    tables = answered(fn.plan(workload))
+    text = fn.export(tables, tmp_path / "a.tex", language=language).read_text(encoding="utf-8")
+    assert text.startswith(f"% {word}: fitnoise ")
+    book = openpyxl.load_workbook(fn.export(tables, tmp_path / "a.xlsx", language=language))
+    assert (book.worksheets[0].cell(1, 1).value, book.properties.title) == (word, word)
+    for what in (tables, tables.plan, fn.make_integer_tables(tables, simulations=0)):
+        page = fn.report(what, tmp_path / f"{type(what).__name__}.html", language=language).read_text(encoding="utf-8")
+        assert f"<title>{word}" in page
+        assert f"<h1>{word}" in page
+    package = fn.export(tables, tmp_path / "package") / "datapackage.json"
+    assert json.loads(package.read_text(encoding="utf-8"))["title"] == "Untitled"
+
+
 def test_latex_takes_every_letter_for_itself():
     assert latex.escaped(HOSTILE) == (
         r"=1+1\textbar{}'\textquotedbl{}\textless{}\&\textbackslash{}\_\{\}\%\$\#\textasciicircum{}\textasciitilde{}"

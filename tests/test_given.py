@@ -573,5 +573,9 @@ def test_rules_of_a_file_are_used_on_the_command_line(rule_files, tmp_path, caps
         assert ("Did you mean 'impossible'?" in error) == ("[imposible]" in text)
     by_command("combine", *[str(folder / "release")] * 2, "--impossible", "rules.toml")
     assert "[release.same-records-not-stated]" in capsys.readouterr().err
-    by_command("combine", str(folder / "release"))
-    assert "[release.same-records-not-stated]" in capsys.readouterr().err
+    for options in ([], ["--same-records"], ["-o", "one"], ["--same-records", "--table", "age by marital"]):
+        by_command("combine", str(folder / "release"), *options)
+        out, error = capsys.readouterr()
+        assert out == ""
+        assert "[release.combination-of-one-release]" in error
+        assert "another release with --same-records, or state rules (--impossible)" in error

@@ -571,14 +571,14 @@ _add(
 
 _add(
     "combine",
-    """Combine several releases of the same records into estimates of least variance. Nothing is charged.
+    """Combine releases of the same records, or use rules, for estimates of least variance. Nothing is charged.
 
-    Releases of different records cannot be combined; compare them with `fitnoise ask --other`.
-    With --impossible, the estimates of one release or more use rules. They are right only if no record in an impossible
-    cell was counted.
+    Several releases need --same-records. Releases of different records cannot be combined; compare them with
+    `fitnoise ask --other`. With --impossible, one release is enough: the estimates use rules. They are right only if
+    no record in an impossible cell was counted.
     """,
     [
-        click.Argument(["directories"], metavar="RELEASE OTHER...", type=_FILE, nargs=-1, required=True),
+        click.Argument(["directories"], metavar="RELEASE [OTHER]...", type=_FILE, nargs=-1, required=True),
         _flag("--same-records", "State that all releases have exactly the same records; fitnoise cannot check this."),
         _file("--impossible rules", "TOML file of [[impossible]] rules: values that no record has together."),
         _output("New folder for the combination, or a report or tables (.html, .xlsx, .tex)."),
@@ -597,7 +597,7 @@ _group(
     "write",
     """Write a release for other people and programs: a report, an export, tables, microdata or a registry entry.
 
-    With --integers or --combination, the tables of that folder are written instead.
+    A report or an export shows the tables of --integers or --combination instead. Microdata are made of --integers.
     """,
     "fitnoise write report release/ -o report.html",
 )

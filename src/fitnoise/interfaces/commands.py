@@ -64,7 +64,7 @@ from fitnoise.publishing import read_period as drawn_period
 from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.combining import Combination, read_combination, records_not_stated
+from fitnoise.reading.combining import Combination, read_combination, records_not_stated, single_release
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import condition_messages, shares, statistic, universe, universe_messages
 from fitnoise.reading.expressions import ask
@@ -557,8 +557,9 @@ def combine_command(
     if output is not None:
         for directory in directories:
             _check_outside(directory, output)
-    # a single release has the same records as itself
-    if not same_records and (rules is None or len(directories) > 1):
+    if len(directories) == 1 and rules is None:
+        raise single_release("another release with --same-records", "--impossible")
+    if not same_records and len(directories) > 1:
         raise records_not_stated("--same-records", "fitnoise ask --other")
     with progress(Message("terminal.progress.combining")):
         stated = () if rules is None else load_rules(rules)

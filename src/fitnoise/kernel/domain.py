@@ -61,8 +61,9 @@ class Axis:
         if type(self.coding) not in CODINGS or type(self.coding.values) not in CODINGS[1:]:
             raise DomainError(
                 "unknown-coding",
-                f"The coding of an attribute is of the class {type(self.coding).__name__}.",
-                "No counter translates this class.",
+                "A coding of an attribute is of the class "
+                f"{type(self.coding if type(self.coding) not in CODINGS else self.coding.values).__name__}.",
+                "No counter translates this class here.",
                 "Use `Codes`, `Range`, `Cuts` or `Steps`, or `CodingWithMissing` around one of them.",
                 "No domain was made.",
             )

@@ -819,6 +819,22 @@ def records_not_stated(option: str, comparison: str) -> ReleaseError:
     )
 
 
+def single_release(other: str, rules: str) -> ReleaseError:
+    """Return the error for one release to be combined, without rules.
+
+    Args:
+        other: Another release and the statement about its records, as arguments or options.
+        rules: Function or option that uses rules about impossible cells.
+    """
+    return ReleaseError(
+        "combination-of-one-release",
+        "One release is given.",
+        "A combination needs another release of the same records, or rules about impossible cells.",
+        f"Give {other}, or state rules ({rules}).",
+        UNCOMBINED,
+    )
+
+
 @checked(ReleaseError, "Nothing was combined.")
 def combine(release: Release, *others: Release, same_records: bool = False) -> Combination:
     """Combine several releases of the same records into one estimate of least variance. Measures and charges nothing.
@@ -832,11 +848,11 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
             state it.
 
     Raises:
-        ReleaseError: `same_records` is not true. Or the releases state that they count different records, or define an
-            attribute differently, or have explicit queries and different domains. Or a release is given twice or has no
-            tables. Or two releases are periods of one series. Or their attributes do not fit into one domain, or they
-            have too many tables. Or jointly they have too many joint cells of structured attributes (at most 20,000, of
-            which one release may have 4,096).
+        ReleaseError: `same_records` is not true, or one release is given without it. Or the releases state that
+            they count different records, or define an attribute differently, or have explicit queries and different
+            domains. Or a release is given twice or has no tables. Or two releases are periods of one series. Or
+            their attributes do not fit into one domain, or they have too many tables. Or jointly they have too many
+            joint cells of structured attributes (at most 20,000, of which one release may have 4,096).
 
     **Guarantees**
         The result keeps the guarantees of :class:`Combination`.
@@ -845,6 +861,8 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
         `fn.combine(release, other, same_records=True).count(status="joint", by="state").frame()`
     """
     if same_records is not True:
+        if not others:
+            raise single_release("another release with same_records=True", "fn.given")
         raise records_not_stated("same_records=True", "-, /")
     return Combination((release, *others))
 

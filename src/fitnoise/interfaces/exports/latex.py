@@ -20,7 +20,7 @@ from fitnoise.interfaces.pages.fragments import (
 from fitnoise.interfaces.render import readable
 from fitnoise.messages import Translator
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.layouts import Label, Tabled, TableLayout
+from fitnoise.reading.layouts import Label, Tabled, TableLayout, releases
 
 _SPECIAL = {
     **{c: f"\\{c}" for c in "{}$&#_%"},
@@ -55,8 +55,9 @@ def latex(source: Tabled, tables: Iterable[TableLayout], language: Translator, b
 
     A document that includes them needs booktabs, longtable, textcomp, UTF-8 and the font encoding T1.
     """
+    first = releases(source)[0]
     out = [
-        f"% {escaped(title(source))}: fitnoise {__version__}, {hashes(source)}",
+        f"% {escaped(title(first.plan.publication, language))}: fitnoise {__version__}, {hashes(source)}",
         r"% \usepackage[T1]{fontenc}\usepackage{booktabs,longtable,textcomp}",
     ]
     for table in tables:

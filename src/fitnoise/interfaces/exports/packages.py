@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fitnoise.interfaces.pages.fragments import caption, notes
+from fitnoise.interfaces.pages.fragments import caption, notes, title
 from fitnoise.messages import english, map_messages, translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import charge
@@ -77,7 +77,7 @@ def package(source: Tabled, names: list[str], bands: Bands | None, licence: str 
     document = {
         "profile": "tabular-data-package",
         "name": re.sub(r"[^a-z0-9._-]+", "-", slug(publication.title or "release").lower()) or "release",
-        "title": publication.title,
+        "title": title(publication, english),
         "description": f"Statistics with differential privacy; protected: {units}.",
         **({} if licence is None else {"licenses": [{"name": licence}]}),
         "sources": [{"title": name} for name in dict.fromkeys(p.source.name for p in publications)],

@@ -36,7 +36,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
         raise missing_package("Workbooks", "XlsxWriter", "report", "Nothing was written.") from None
     held = io.BytesIO()
     with Workbook(held, {"in_memory": True}) as book:
-        title_text = readable(title(source)) or language.translate("page.label.untitled")
+        title_text = readable(title(releases(source)[0].plan.publication, language))
         book.set_properties({"title": title_text, "created": EPOCH, "comments": f"fitnoise {__version__}"})
         looks = {
             "title": book.add_format({"bold": True, "font_size": 14}),

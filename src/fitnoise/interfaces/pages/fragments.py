@@ -30,6 +30,7 @@ from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, public
 from fitnoise.reading.refusals import missing_package
 from fitnoise.reporting import Report, distinct_heading
 from fitnoise.request.coverage import ValueList, uncounted
+from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload
 
 if TYPE_CHECKING:
@@ -275,9 +276,9 @@ def numbers(table: TableLayout, language: Translator) -> str:
     return distinct_heading(group_numbers, stubs, language.translate("page.table.value"))
 
 
-def title(source: Tabled) -> str:
-    """Return the title of the publication; for several releases that of the first."""
-    return releases(source)[0].plan.publication.title
+def title(publication: Publication, language: Translator) -> str:
+    """Return the title of a publication; the word for a publication without one."""
+    return publication.title or language.translate("page.label.untitled")
 
 
 def hashes(source: Tabled, digits: int = 64) -> str:

@@ -151,7 +151,7 @@ def content(
         views_of_tables = _views(what, _names(what, chosen), page_language, bands, totals=totals)
         return {
             **common_input(),
-            "title": title(what) or page_language.translate("page.label.untitled"),
+            "title": title(what.releases[0].plan.publication, page_language),
             "whole": isinstance(what, IntegerTables),
             "remarks": what.all_remarks(),
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
@@ -174,7 +174,7 @@ def content(
         "bands": signs,
         "plan": plan,
         "release": release,
-        "title": plan.publication.title or page_language.translate("page.label.untitled"),
+        "title": title(plan.publication, page_language),
         "tables": views,
         "count": count,
         "linked": len(views) == len(plan.summaries) == count,
