@@ -55,9 +55,9 @@ def latex(source: Tabled, tables: Iterable[TableLayout], language: Translator, b
 
     A document that includes them needs booktabs, longtable, textcomp, UTF-8 and the font encoding T1.
     """
-    first = releases(source)[0]
+    publication = releases(source)[0].plan.publication
     out = [
-        f"% {escaped(title(first.plan.publication, language))}: fitnoise {__version__}, {hashes(source)}",
+        f"% {escaped(title(publication, language))}: fitnoise {__version__}, {hashes(source)}",
         r"% \usepackage[T1]{fontenc}\usepackage{booktabs,longtable,textcomp}",
     ]
     for table in tables:
