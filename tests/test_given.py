@@ -13,18 +13,20 @@ import pandas as pd
 import pytest
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import stats
 
 import fitnoise as fn
 from dense import cell_order, rebuilt_releases, strategy_matrix, workload_matrix
 from fitnoise import data
 from fitnoise.kernel import noise
 from fitnoise.messages import english
+from fitnoise.reading import combining, contradictions
 from fitnoise.reading.impossible_cells import independent_rows
 from laws.plans import planned_quickly
 from laws.releases import by_command, measured, released
 from refused import refused
 from replayed_noise import Replay
-from tolerances import EXACT, as_often_as
+from tolerances import EXACT, SIGNIFICANCE, as_often_as
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")
 
@@ -54,9 +56,18 @@ def release_of(name, privacy=None, domain=DOMAIN, counts=COUNTS, seed=7):
     return measured_release(plan, counts, seed)
 
 
-def measured_release(plan, counts, seed=7):
-    """A release with replayed noise."""
-    return fn.Release(plan, [x for part in measured(plan, counts, Replay(seed)).answers for x in part])
+def measured_release(plan, counts, seed=7, noise_source=None):
+    """A release with noise of a fixed seed. Its draws are independent, as those of a rate must be."""
+    generator = np.random.default_rng(seed)
+    replay = Replay(draws=lambda scale, size: np.rint(generator.normal(0, scale, size)).astype(np.int64))
+    return fn.Release(plan, [x for part in measured(plan, counts, noise_source or replay).answers for x in part])
+
+
+def without(**cells):
+    """Return COUNTS without the records in some cells, by index along each attribute."""
+    counts = COUNTS.copy()
+    counts[tuple(cells.get(name, slice(None)) for name in DOMAIN)] = 0
+    return counts
 
 
 # --- least squares over the possible cells ----------------------------------------------------------------------------
@@ -221,7 +232,7 @@ def test_cumulative_counts_of_impossible_cells_are_0():
 
 
 def test_cells_of_missing_values_are_excluded_only_by_name():
-    release = release_of("pair")
+    release = release_of("pair", counts=without(marital=2))
     bounds = fn.given(release, impossible=[{"age": {"at_least": 0}, "marital": "widowed"}])
     assert bounds.count(age={"values": ["unknown"]}, marital="widowed").std_error > 0
     assert bounds.count(age=(0, 5), marital="widowed").value == 0
@@ -231,16 +242,17 @@ def test_cells_of_missing_values_are_excluded_only_by_name():
 
 
 def test_a_rule_on_a_level_holds_for_all_its_places():
-    release = release_of("apart")
+    release = release_of("apart", counts=without(marital=2, geo=slice(2)))
     state = fn.given(release, impossible=[{"state": "A", "marital": "widowed"}])
     counties = fn.given(release, impossible=[{"county": ["A0", "A1"], "marital": "widowed"}])
     one = state["marital by county"]
     assert one.equals(counties["marital by county"])
     assert (one["moe"] == 0).sum() == 2
     # the tables show the level above: a place is impossible if all its places are
-    half = fn.given(release_of("cumulative"), impossible=[{"county": "A0", "sex": "f"}])
+    women = release_of("cumulative", counts=without(sex=0, geo=slice(2)))
+    half = fn.given(women, impossible=[{"county": "A0", "sex": "f"}])
     assert (half["state by sex"]["moe"] > 0).all()
-    both = fn.given(release_of("cumulative"), impossible=[{"county": ["A0", "A1"], "sex": "f"}])
+    both = fn.given(women, impossible=[{"county": ["A0", "A1"], "sex": "f"}])
     assert (both["state by sex"]["moe"] == 0).tolist() == [True, False, False, False]
 
 
@@ -361,6 +373,159 @@ def test_the_demo_keeps_a_rule_of_ours(monkeypatch):
     children = estimates.count(age=(0, 14))
     assert abs(children.value - 284) < 2 * children.moe()
     assert estimates.count(age=(0, 14), status="joint").value == 0
+
+
+# --- rules that published numbers contradict ----------------------------------------------------------------------
+
+
+class FreshNoise:
+    """Independent draws of both kinds of noise, with a generator of NumPy."""
+
+    def __init__(self, seed):
+        self.generator = np.random.default_rng(seed)
+
+    def discrete_gaussians(self, scales, sizes):
+        return np.rint(self.generator.normal(0, np.repeat(scales, sizes))).astype(np.int64)
+
+    def discrete_laplaces(self, scales, sizes):
+        ends = -np.expm1(-1 / np.repeat(scales, sizes))
+        return self.generator.geometric(ends) - self.generator.geometric(ends)
+
+
+@pytest.mark.parametrize("name", ["pair", "cumulative"])
+@pytest.mark.parametrize("privacy", [None, "pure"])
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_right_rules_are_refused_as_rarely_as_stated(name, privacy, count, monkeypatch):
+    """The changes have their stated variances, and the shares of refusals stay below each stated probability.
+
+    60 releases detect variances that are wrong by a half, and 1,000 by a sixth. At 0.1 %, 1,000 releases detect 1.2 %.
+    """
+    workload = fn.Workload(DOMAIN, TABLES[name])
+    plan = fn.plan(workload) if privacy is None else planned_quickly(workload)
+    tried, source = [], FreshNoise(17)
+
+    def judge(published, ruled, distance):
+        changes = [t.steps[t.changed] for t in contradictions._changed_tables(published, ruled)]
+        tried.append((np.concatenate(changes), distance))
+
+    monkeypatch.setattr(combining, "refuse_contradicted", judge)
+    for _ in range(count):
+        fn.given(measured_release(plan, COUNTS, noise_source=source), impossible=[CHILDREN])
+    steps, forms = np.stack([x for x, _ in tried]), tried[0][1].forms
+    squares = np.array([distance.square for _, distance in tried])
+    # the excess kurtosis of Laplace noise is 3, so squares have at most 2.5 times the variance of those of normal noise
+    assert np.abs((steps**2).mean(axis=0) - 1).max() < 5 * math.sqrt(5 / count)
+    assert squares.mean() == pytest.approx(forms, rel=5 * math.sqrt(5 / count / forms))
+    for probability in (0.5, 0.1, contradictions.REFUSED):
+        single = contradictions.largest_error(2 * steps.shape[1], probability / 2, normal=privacy is None)
+        joint = contradictions.largest_distance(forms, probability / 2, normal=privacy is None)
+        refusals = (np.abs(steps).max(axis=1) > single) | (squares > joint)
+        assert refusals.sum() <= stats.binom.isf(SIGNIFICANCE, count, probability)
+
+
+@hypothesis.given(st.integers(1, 10**6), st.sampled_from([0.5, 1e-3, 1e-6]), st.sampled_from([0.3, 1.0, 4.0, 50.0]))
+def test_limits_of_errors_hold_for_each_kind_of_noise(statements, probability, scale):
+    """Against exact tails: of normal noise, and of discrete noise with the stated variance."""
+    normal, general = (contradictions.largest_error(statements, probability, normal=x) for x in (True, False))
+    assert statements * stats.norm.sf(normal) <= probability
+    assert normal <= general
+    # P(noise > c √2 t), for single noises
+    first_value = math.floor(general * math.sqrt(2) * scale) + 1
+    assert statements * math.exp(-first_value / scale) / (1 + math.exp(-1 / scale)) <= probability
+    values = np.arange(-800, 801)
+    weights = np.exp(-(values**2) / (2 * scale**2))
+    assert statements * weights[values > normal * scale].sum() / weights.sum() <= probability
+
+
+@pytest.mark.parametrize("probability", [0.5, 1e-3, 1e-6])
+def test_limits_of_distances_hold(probability):
+    for forms in (1, 2, 7, 100, 10_000):
+        normal, general = (contradictions.largest_distance(forms, probability, normal=x) for x in (True, False))
+        assert stats.chi2.sf(normal, forms) <= probability
+        # Cantelli's inequality, with the largest variance of Q
+        variance = (2 + contradictions.MAX_EXCESS_KURTOSIS) * forms
+        assert variance / (variance + (general - forms) ** 2) == pytest.approx(probability)
+    values = np.arange(-4000, 4001)
+    for scale in np.geomspace(0.05, 80, 60):
+        for weights, variance in (
+            (np.exp(-np.abs(values) / scale), 2 * scale**2),
+            (np.exp(-(values**2) / (2 * scale**2)), scale**2),
+        ):
+            second, fourth = ((values.astype(float) ** k * weights).sum() / weights.sum() for k in (2, 4))
+            assert second <= variance * (1 + EXACT)
+            assert (fourth - 3 * second**2) / variance**2 <= contradictions.MAX_EXCESS_KURTOSIS
+
+
+@pytest.mark.parametrize("privacy", [None, "pure"])
+def test_a_false_rule_is_refused_with_its_numbers(privacy):
+    domain = fn.Domain(age=fn.Binned([15, 30]), marital=fn.Categorical(["single", "married"]))
+    workload = fn.Workload(domain, [fn.table("age", "marital", margin=15), fn.table("age", margin=15)])
+    plan = fn.plan(workload) if privacy is None else planned_quickly(workload)
+    release = measured_release(plan, np.array([[800, 740], [700, 710], [500, 5]]))
+    with refused("release.impossible-contradicted", key="impossible") as caught:
+        fn.given(release, impossible=[{"age": {"below": 15}, "marital": "married"}])
+    published = release["age by marital"].iloc[1]
+    assert str(caught.value).startswith(
+        "impossible: The published number of age under 15, marital married in the table 'age by marital' is "
+        f"{published['value']:.1f} ± {published['moe']:.1f}, and the rules say 0.0 ± 0.0. "
+    )
+    assert str(caught.value).endswith(
+        "Right rules are refused for at most 1 of 1,000 releases. Correct or remove the rule. Nothing was computed."
+    )
+    with refused("release.impossible-contradicted"):
+        fn.given(fn.given(release, impossible=[{"age": {"at_least": 30}, "marital": "married"}]), impossible=[CHILD])
+
+
+CHILD = {"age": {"below": 15}, "marital": "married"}
+CORNER = {"a": 0, "b": 0}
+SQUARE = fn.Domain(a=fn.Ordered(0, 19), b=fn.Ordered(0, 19))
+
+
+def square_release(counts):
+    return measured_release(fn.plan(fn.Workload(SQUARE, [fn.table("a", "b", std_error=10)])), counts)
+
+
+def test_one_false_number_of_many_is_found():
+    """7 standard errors in one of 200 cells: in the sum of squares it is 2.5 of its standard deviations."""
+    counts = np.zeros((20, 20), int)
+    counts[3, 4] = 75
+    with refused("release.impossible-contradicted") as caught:
+        fn.given(square_release(counts), impossible=[{"a": {"below": 10}, "b": {"at_least": 0}}])
+    assert "number of a 3, b 4 in the table 'a by b'" in str(caught.value)
+    assert "1 of the 200 numbers that the rules change lie outside their joint intervals." in str(caught.value)
+    counts[3, 4] = 0
+    right = fn.given(square_release(counts), impossible=[{"a": {"below": 10}, "b": {"at_least": 0}}])
+    assert (right["a by b"]["moe"][:200] == 0).all()
+
+
+def test_many_small_contradictions_are_found_by_their_squares():
+    """1.5 standard errors in each of 200 cells: no single number is outside, and the sum of squares is."""
+    with refused("release.impossible-contradicted") as caught:
+        fn.given(square_release(np.full((20, 20), 15)), impossible=[{"a": {"below": 10}, "b": {"at_least": 0}}])
+    assert "Together the 200 published numbers that the rules change contradict the rules." in str(caught.value)
+    assert "standard errors from the rules in the root mean square, and right rules give about 1." in str(caught.value)
+
+
+def test_a_false_rule_that_only_moves_numbers_is_refused():
+    """No table shows the cells that two rules exclude. Their numbers move, and say what contradicts them."""
+    domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1), c=fn.Ordered(0, 1))
+    counts = np.full((2, 2, 2), 900)
+    release = measured_release(fn.plan(fn.Workload(domain, [fn.all_tables(2, list("abc"), margin=4)])), counts)
+    with refused("release.impossible-contradicted") as caught:
+        fn.given(release, impossible=[{"a": x, "b": x, "c": x} for x in (0, 1)])
+    assert "the rules say 0.0" not in str(caught.value)
+    # one rule alone adds no information, so no number contradicts it
+    assert len(fn.given(release, impossible=[{"a": 0, "b": 0, "c": 0}]).assumptions) == 2
+
+
+def test_numbers_are_named_by_their_labels():
+    tables = [fn.table(name="all", margin=9), fn.table("a", "b", margin=9)]
+    source = fn.given(
+        measured_release(fn.plan(fn.Workload(SQUARE, tables)), np.zeros((20, 20), int)), [CORNER]
+    )._combined
+    assert contradictions._row(source, 0, ()) == "the table 'all'"
+    assert contradictions._row(source, 1, (3, 0)) == "a 3, b 0 in the table 'a by b'"
+    assert contradictions._number(source, 1, (0, 0)) == "0.0 ± 0.0"
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

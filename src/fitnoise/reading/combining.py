@@ -49,6 +49,7 @@ from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, s
 from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.messages import Message, english
 from fitnoise.messages import document as message_document
+from fitnoise.reading.contradictions import Distance, refuse_contradicted
 from fitnoise.reading.derived_tables import DerivedTables, Texts
 from fitnoise.reading.estimates import Estimate, Estimates, added
 from fitnoise.reading.impossible_cells import ImpossibleCells, Mask, independent_rows, restricted
@@ -338,31 +339,48 @@ def _within_rules(
     possible: Mask,
     estimation: JointEstimation,
     pieces: Mapping[SectorIndex, Sequence[SectorInformation]],
-) -> tuple[Decomposition, JointEstimation, dict[SectorIndex, list[SectorInformation]]]:
+) -> tuple[Decomposition, JointEstimation, dict[SectorIndex, list[SectorInformation]], Distance]:
     """Return the estimates of sectors, and the information about them, if only some structured cells are possible.
+
+    The last result is the distance of the estimates so far from those with the rules.
 
     possible: True for each possible structured cell, (n_o,).
     """
     groups, whiteners = list[SectorGroup](), list[Floats]()
     thetas: dict[SectorIndex, Floats] = {}
     remaining: dict[SectorIndex, list[SectorInformation]] = {}
+    distance, without = Distance(), dict(enumerate(d.groups))
     for number, factors, group in restricted(d, possible):
+        del without[number]
         here = np.empty((len(group), len(group.basis), len(group.basis)))
         for s in range(len(group)):
             key, inverse = (len(groups), s), np.linalg.inv(estimation.whiteners[number][s])
             # M = W⁻ᵀ W⁻¹, so Eᵀ M E = Rᵀ R with the triangle R of W⁻¹ E = Q R, and the new W is R⁻¹
             columns, triangle = np.linalg.qr(inverse @ factors)
             here[s] = sl.solve_triangular(triangle, np.eye(len(triangle)))
-            thetas[key] = estimation.thetas[number, s] @ inverse.T @ columns @ here[s].T
+            whitened = estimation.thetas[number, s] @ inverse.T
+            thetas[key] = whitened @ columns @ here[s].T
+            residuals = whitened - whitened @ columns @ columns.T
+            distance = distance.plus(_distance(d, group, s, residuals, len(factors) - len(triangle)))
             remaining[key] = [replace(x, adjoint_answers=x.adjoint_answers @ factors) for x in pieces[number, s]]
         groups.append(group)
         whiteners.append(here)
-    return replace(d, groups=tuple(groups)), JointEstimation(whiteners, thetas), remaining
+    for number, group in without.items():
+        for s in range(len(group)):
+            whitened = estimation.thetas[number, s] @ np.linalg.inv(estimation.whiteners[number][s]).T
+            distance = distance.plus(_distance(d, group, s, whitened, len(group.basis)))
+    return replace(d, groups=tuple(groups)), JointEstimation(whiteners, thetas), remaining, distance
 
 
-def _unknowns(d: Decomposition) -> int:
-    """Return the number of unknowns of one sector of each group, added up."""
-    return sum(len(group.basis) for group in d.groups)
+def _distance(d: Decomposition, group: SectorGroup, s: int, residuals: Floats, unknowns: int) -> Distance:
+    """Return the distance of a sector's estimates from rules.
+
+    residuals: The whitened estimates less their projections to those that the rules allow.
+    unknowns: The number of unknowns that the rules fix, for each combination of values.
+    """
+    # estimates are centred along each attribute of the sector
+    combinations = math.prod(d.sizes[a] - 1 for a in group.attributes[s].tolist())
+    return Distance(float((residuals**2).sum()), combinations * unknowns)
 
 
 _Lifts = Sequence[tuple[int, Floats]]
@@ -594,17 +612,23 @@ class Combination(DerivedTables, QuestionMixin):
         publication, union = _union_of_tables(
             releases, domain, () if self._impossible is None else self._impossible.attributes
         )
-        decomposition, (estimation, pieces) = union.decomposition, _joined(union, sources)
-        if self._impossible is not None:
-            possible = self._impossible.possible_among(decomposition.structured)
-            decomposition, estimation, pieces = _within_rules(decomposition, possible, estimation, pieces)
-        # by the ranks with all rules at once: two rules can add information where neither alone does
-        self._adds_information = _unknowns(decomposition) < _unknowns(union.decomposition)
-        joint = JointTables(publication, decomposition, estimation)
+        estimation, pieces = _joined(union, sources)
         names = [*(f"{s.digest} {s.part_index}" for s in sources), *map(ascii, self._rules)]
         digest = hashlib.sha256("\n".join(names).encode("ascii")).hexdigest()
+        joint = JointTables(publication, union.decomposition, estimation)
         self.releases = tuple(releases)
         self._combined = CombinedSource(digest, 0, RebuiltTables(joint, ()), union, sources, pieces)
+        # by the ranks with all rules at once: two rules can add information where neither alone does
+        self._adds_information = False
+        if self._impossible is not None:
+            possible = self._impossible.possible_among(union.decomposition.structured)
+            decomposition, estimation, pieces, distance = _within_rules(
+                union.decomposition, possible, estimation, pieces
+            )
+            joint = JointTables(publication, decomposition, estimation)
+            ruled = CombinedSource(digest, 0, RebuiltTables(joint, ()), union, sources, pieces)
+            refuse_contradicted(self._combined, ruled, distance)
+            self._combined, self._adds_information = ruled, distance.forms > 0
 
     @property
     def _rules(self) -> list[dict[str, Any]]:

@@ -23,8 +23,8 @@ def given(release: Release | Combination, impossible: Sequence[Mapping[str, Any]
     """Estimate the tables of a release with rules about cells in which no record can be. Measures and charges nothing.
 
     **The estimates are right only if no record in an impossible cell was counted.** The publisher confirms this;
-    fitnoise cannot check it. State only what law or definition excludes. A rule that someone reads off the data reveals
-    something about persons, and no noise protects them.
+    fitnoise cannot prove it. It refuses rules that the published numbers contradict. State only what law or definition
+    excludes. A rule that someone reads off the data reveals something about persons, and no noise protects them.
 
     Args:
         release: A release with tables, or a combination of releases. The rules of a combination remain.
@@ -41,12 +41,15 @@ def given(release: Release | Combination, impossible: Sequence[Mapping[str, Any]
     Raises:
         ReleaseError: There is no rule, or a rule has another form. Or a rule has an unknown attribute or value, an
             amount, one attribute alone, or two levels of one hierarchy. Or bounds cut through a cell or contain no
-            cell. Or no cell is possible, or the attributes of the rules have more than 4,096 joint cells. Or as for
-            :func:`combine`.
+            cell. Or no cell is possible, or the attributes of the rules have more than 4,096 joint cells. Or the
+            published numbers contradict the rules. Or as for :func:`combine`.
 
     **Guarantees**
         * If no record in an impossible cell was counted, every value except a mean is unbiased. It has the least
           variance of all linear unbiased combinations of the published numbers and these zeros.
+        * Right rules are refused with a probability of at most 1/1,000. The proof assumes only independent discrete
+          noises of the stated scales (:mod:`fitnoise.reading.contradictions`). A false rule is refused if one number,
+          or all numbers jointly, change by far more than their noise. A false rule about few records passes.
         * The other guarantees are those of :class:`Combination`.
 
     Example:
