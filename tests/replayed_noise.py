@@ -69,6 +69,24 @@ class Replay:
         return self._output("clamped", public, shape, (*public, tuple(point)))
 
 
+class FreshNoise:
+    """A source of independent noise, for rates of errors: it goes on from release to release.
+
+    Args:
+        seed: Seed of the draws.
+    """
+
+    def __init__(self, seed):
+        self.generator = np.random.default_rng(seed)
+
+    def discrete_gaussians(self, scales, sizes):
+        return np.rint(self.generator.normal(0, np.repeat(scales, sizes))).astype(np.int64)
+
+    def discrete_laplaces(self, scales, sizes):
+        ends = -np.expm1(-1 / np.repeat(scales, sizes))
+        return self.generator.geometric(ends) - self.generator.geometric(ends)
+
+
 @lru_cache(maxsize=4096)
 def law(kind, arguments):
     """Whole numbers in proportion to the probabilities of all outputs."""

@@ -25,7 +25,7 @@ from fitnoise.reading.impossible_cells import independent_rows
 from laws.plans import planned_quickly
 from laws.releases import by_command, measured, released
 from refused import refused
-from replayed_noise import Replay
+from replayed_noise import FreshNoise, Replay
 from tolerances import EXACT, SIGNIFICANCE, as_often_as
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")
@@ -376,20 +376,6 @@ def test_the_demo_keeps_a_rule_of_ours(monkeypatch):
 
 
 # --- rules that published numbers contradict ----------------------------------------------------------------------
-
-
-class FreshNoise:
-    """Independent draws of both kinds of noise, with a generator of NumPy."""
-
-    def __init__(self, seed):
-        self.generator = np.random.default_rng(seed)
-
-    def discrete_gaussians(self, scales, sizes):
-        return np.rint(self.generator.normal(0, np.repeat(scales, sizes))).astype(np.int64)
-
-    def discrete_laplaces(self, scales, sizes):
-        ends = -np.expm1(-1 / np.repeat(scales, sizes))
-        return self.generator.geometric(ends) - self.generator.geometric(ends)
 
 
 @pytest.mark.parametrize("name", ["pair", "cumulative"])

@@ -586,7 +586,11 @@ def integers_command(
     as_json: bool,
 ) -> None:
     """Compute integer tables, write them, and print their distance from the release."""
-    folders = {folder.resolve().name: folder for folder in (directory, *with_release)}
+    paths = [folder.resolve() for folder in (directory, *with_release)]
+    repeated = next((path.name for i, path in enumerate(paths) if path in paths[:i]), None)
+    if repeated is not None:
+        raise click.UsageError(f"The folder {repeated!r} is given twice. Give each release once. {UNWRITTEN}")
+    folders = {path.name: folder for path, folder in zip(paths, (directory, *with_release), strict=True)}
     if len(folders) <= len(with_release):
         raise click.UsageError(
             "Two folders of releases have one name. The names of folders distinguish the tables of releases. "

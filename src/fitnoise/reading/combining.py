@@ -691,12 +691,9 @@ class Combination(DerivedTables, QuestionMixin):
         """Return a table with value, std_error and moe; for means, the counts of `counts_at_ends`."""
         table = self._workload[name]
         labels = table.labels(self._domain)
-        # a form of ones has the positions of the table's numbers among its numbers and their sums
-        form = self._combined.form(name, np.ones(table.shape(self._domain)))
-        ((key, row),) = form.pieces.items()
-        n = row.nnz
-        each = sp.csr_array((np.ones(n), (np.arange(n), row.indices)), shape=(n, row.shape[1]))
-        estimates = Estimates(Forms(n, {key: each}), RowLabels({"": tuple(range(n))}, {"": ""}), self._confidence)
+        forms = self._combined.numbers(name)
+        rows = RowLabels({"": tuple(range(forms.length))}, {"": ""})
+        estimates = Estimates(forms, rows, self._confidence)
         frame = label_frame(labels)
         frame["value"], frame["std_error"] = estimates.value, estimates.std_error
         frame["moe"] = estimates.moe(table.target.level(self._confidence))

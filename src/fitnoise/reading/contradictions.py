@@ -24,19 +24,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
 import numpy as np
+import scipy.sparse as sp
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.mechanisms.numbers import TableNumbers
 from fitnoise.reading.impossible_cells import Mask
 from fitnoise.reading.laws import law
-from fitnoise.reading.linear_forms import AnswerSource
-from fitnoise.reading.refusals import UNCOMPUTED
+from fitnoise.reading.linear_forms import AnswerSource, Forms
+from fitnoise.reading.refusals import UNCOMPUTED, UNMADE
 
 REFUSED = 1e-3
 """The largest probability that published numbers contradict rules that are right, for all rules of a call together."""
@@ -154,12 +155,73 @@ def refuse_contradicted(published: AnswerSource, ruled: AnswerSource, distance: 
         )
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class OrderedNumbers:
+    """The published numbers of a rule of order: each excess is at most 0 if the rule is right.
+
+    rule: The text of the rule.
+    excesses: A form for each row: the number of the smaller table less the multiple of the other.
+    labels: The labels of each row.
+    confidence: The confidence of margins.
+    """
+
+    rule: str
+    excesses: Forms
+    labels: Sequence[str]
+    confidence: float
+
+
+def refuse_contradicted_order(ordered: Sequence[OrderedNumbers]) -> None:
+    """Raise an error if published numbers contradict rules of order, in single rows or added up over all rows.
+
+    Args:
+        ordered: The numbers of all rules of one call.
+
+    Raises:
+        ReleaseError: The published numbers contradict a rule.
+    """
+    statements = sum(x.excesses.length + 1 for x in ordered)
+    for x in ordered:
+        total = x.excesses.combined(sp.csr_array(np.ones((1, x.excesses.length))))
+        limit = largest_error(statements, REFUSED, normal=all(s.normal for s in x.excesses.sources))
+        steps, of_total = _steps(x.excesses), _steps(total)
+        outside = int((steps > limit).sum())
+        if outside:
+            worst = int(steps.argmax())
+            excess = _with_margin(x.excesses.take(np.array([worst])), x.confidence)
+            row = f"for {x.labels[worst]}" if x.labels[worst] else "for the only number"
+            text = (
+                f"The published numbers contradict the rule {x.rule!r}: {row}, they exceed it by {excess}. "
+                f"{outside:,} of {x.excesses.length:,} numbers lie outside their joint intervals."
+            )
+        elif of_total[0] > limit:
+            excess = _with_margin(total, x.confidence)
+            text = f"The published numbers contradict the rule {x.rule!r}: added up, they exceed it by {excess}."
+        else:
+            continue
+        raise ReleaseError(
+            "order-contradicted", text, _right_rules(), "Correct or remove the rule.", UNMADE, place="at_most"
+        )
+
+
+def _steps(forms: Forms) -> Floats:
+    """Return each form in its standard errors; 0 for a form without noise."""
+    errors = np.sqrt(np.maximum(forms.covariances(forms), 0.0))
+    return np.where(errors > 0, forms.values() / np.where(errors > 0, errors, 1.0), 0.0)
+
+
+def _right_rules() -> str:
+    """Return the sentence that states how often a right rule is refused."""
+    return f"Right rules are refused for at most 1 of {1 / REFUSED:,.0f} releases."
+
+
 def _contradicted(text: str) -> ReleaseError:
     """Return the error for rules that published numbers contradict."""
     return ReleaseError(
         "impossible-contradicted",
         text,
-        f"Right rules are refused for at most 1 of {1 / REFUSED:,.0f} releases.",
+        _right_rules(),
         "Correct or remove the rule.",
         UNCOMPUTED,
         place="impossible",
@@ -223,5 +285,10 @@ def _number(source: AnswerSource, table: int, position: Position) -> str:
     unit = np.zeros(workload.tables[table].shape(workload.domain))
     unit[position] = 1.0
     form = source.form(workload.tables[table].name, unit)
-    margin = law(form).half_widths(np.ones((1, 1)), workload.tables[table].target.level(workload.confidence))
+    return _with_margin(form, workload.tables[table].target.level(workload.confidence))
+
+
+def _with_margin(form: Forms, confidence: float) -> str:
+    """Return the value of one form with its margin."""
+    margin = law(form).half_widths(np.ones((1, 1)), confidence)
     return f"{float(form.values()[0]):z,.1f} ± {float(margin[0]):z,.1f}"

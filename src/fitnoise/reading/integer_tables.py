@@ -17,6 +17,7 @@ fitnoise simulates the bias around the published tables, without data. The inter
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,16 +38,16 @@ from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.rebuilding import RebuiltTables, SectorTables
-from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.messages import document as message_document
+from fitnoise.reading.contradictions import OrderedNumbers, refuse_contradicted_order
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.labelled_numbers import RowLabels
-from fitnoise.reading.linear_forms import refuse_shared_noise
+from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_release, repeated_table, unknown_table
 from fitnoise.reading.release import Release, release_identity
 from fitnoise.reading.release_files import csv_text, read_text
-from fitnoise.reading.table_order import OrderRule, check_labels, parse_rules
+from fitnoise.reading.table_order import OrderedTable, OrderRule, check_tables, parse_rules
 from fitnoise.reading.table_overlap import LeafPartition, TableOverlap
 from fitnoise.request.arguments import checked, refuse_unless_fit
 from fitnoise.request.publication import Publication
@@ -134,8 +135,7 @@ class _TableSpace:
     """Some tables of a part of a release, with their shared sums.
 
     Args:
-        part: The part, with its design.
-        rebuilt: The noisy tables of the part.
+        source: The noisy answers of the part.
         names: The names of the tables in their part.
         prefix: A text before each name among the tables of several releases.
         ordered: The tables of rules of order, by their names in the part.
@@ -146,14 +146,15 @@ class _TableSpace:
 
     def __init__(
         self,
-        part: TablePart,
-        rebuilt: RebuiltTables,
+        source: AnswerSource,
         names: Sequence[str],
         prefix: str = "",
         ordered: Collection[str] = (),
     ) -> None:
-        workload = part.publication.workload
+        part, rebuilt = source.with_measured_design, source.rebuilt
+        workload, self._source = part.publication.workload, source
         self.part, self.names, self.noisy = part, tuple(prefix + name for name in names), rebuilt
+        self.prefix = prefix
         self.numbers = [workload.number(name) for name in names]
         self.shared = TableOverlap.from_tables(workload.domain, [workload[name] for name in names])
         self.largest = [self.numbers[i] for i in self.shared.largest]
@@ -172,11 +173,16 @@ class _TableSpace:
         self._sums: dict[tuple[int, frozenset[tuple[str, LeafPartition]]], sp.csr_array] = {}
         self._stacks = [which for which, _ in SectorTables(part, {}).stacks(self.constrained)]
 
-    def labels(self, name: str) -> list[Sequence[object]]:
-        """Return the labels of each column of a table."""
-        workload = self.part.publication.workload
-        table = workload.tables[self.numbers[self.names.index(name)]]
-        return list(table.labels(workload.domain).values())
+    def ordered_table(self, name: str) -> OrderedTable:
+        """Return a table of a rule of order."""
+        workload, i = self.part.publication.workload, self.names.index(name)
+        has_total = i in self.shared.having.get(frozenset(), [])
+        total = self.shared.summed(i, frozenset()).toarray().ravel() if has_total else None
+        return OrderedTable(workload.tables[self.numbers[i]], workload.domain, self.prefix, total)
+
+    def published(self, name: str) -> Forms:
+        """Return a form for each unbiased number of a table."""
+        return self._source.numbers(name.removeprefix(self.prefix))
 
     @cached_property
     def estimates(self) -> Tables:
@@ -848,7 +854,7 @@ def possible(value: Floats, moe: Floats, held: Integers, *, is_integer: bool) ->
     return np.minimum(low, held), np.maximum(high, held)
 
 
-@checked(ReleaseError, "Nothing was computed.")
+@checked(ReleaseError, "Nothing was computed.", "tables", "at_most", "simulations")
 def make_integer_tables(
     release: Release | dict[str, Release],
     tables: str | Iterable[str] | None = None,
@@ -865,19 +871,22 @@ def make_integer_tables(
             explicit queries, and of overlapping groups whose intersections are not shown.
         at_most: Rules of order between tables with the same labels, such as "homes: block <= people: block" or "people:
             block <= 10 * homes: block". No number of the first table may exceed this multiple of the other number.
-            fitnoise cannot check that a rule is true.
+            fitnoise cannot prove that a rule is true. It refuses a rule that the published numbers contradict.
         simulations: The number of simulations of the noise, for the stated bias and error of each number; 0 states
             none. The default is 200, or 20 for more than 20,000 numbers. Simulations take most of the time.
 
     Raises:
         ReleaseError: A table is unknown, is named twice or is not of counts. Or there are no tables or more than 5,000,
             or the number of simulations is not from 0 to 10,000. Or a rule has another form, an unknown table, a factor
-            that is not an integer from 1 to 1,000,000, or tables with different labels. Or rules in a circle force
-            tables to be equal, or two releases share their noise. Or the nearest tables were not found in 20,000 steps.
-            Or the solver found no integers in five minutes for the tables of a part, or of parts that rules join.
+            that is not an integer from 1 to 1,000,000, or tables whose rows differ. Or rules force tables to be equal,
+            or the published numbers contradict a rule, or two releases share their noise. Or the nearest tables were
+            not found in 20,000 steps. Or the solver found no integers in five minutes for the tables of a part, or of
+            parts that rules join.
 
     **Guarantees**
-        The result keeps the guarantees of :class:`IntegerTables`.
+        * Right rules are refused with a probability of at most 1/1,000. The proof assumes only independent discrete
+          noises of the stated scales (:mod:`fitnoise.reading.contradictions`).
+        * The result keeps the guarantees of :class:`IntegerTables`.
 
     Example:
         `fn.make_integer_tables(release)["state by status"]`;
@@ -893,9 +902,13 @@ def make_integer_tables(
             UNMADE,
             place="simulations",
         )
+    _refuse_list(release)
+    refuse_unless_fit([("release", release, Release | dict[str, Release])], ReleaseError, UNMADE)
     releases = _check_releases(release) if isinstance(release, dict) else {"": release}
     names = _check_names(releases, tables)
-    spaces = _spaces(releases, names, parse_rules([at_most] if isinstance(at_most, str) else at_most, names))
+    available = [prefix + name for prefix, r in releases.items() for name in r]
+    texts = [at_most] if isinstance(at_most, str) else at_most
+    spaces = _spaces(releases, names, parse_rules(texts, names, available))
     few = sum(len(s.flat(s.estimates)) for s in spaces) <= MANY_NUMBERS
     often = simulations if simulations is not None else SIMULATIONS if few else FEW_SIMULATIONS
     return IntegerTables(releases, [_make_part(s, int(often)) for s in spaces], int(often))
@@ -926,6 +939,19 @@ def _make_part(space: _JointSpace, simulations: int) -> _IntegerPart:
     return _IntegerPart(space, solution.values, nearest_values, numbers, *space.simulated(tables, simulations))
 
 
+def _refuse_list(release: object) -> None:
+    """Raise an error for several releases in a list, which gives them no names."""
+    if isinstance(release, (list, tuple)):
+        raise ReleaseError(
+            "releases-without-names",
+            f"The value of release is a {type(release).__name__} of {len(release)}.",
+            "Each of several releases has a name, which stands before the names of its tables.",
+            'Give a dict such as {"homes": homes, "people": people}.',
+            UNMADE,
+            place="release",
+        )
+
+
 def _check_releases(by_name: Mapping[str, Release]) -> dict[str, Release]:
     """Return releases by the texts before the names of their tables.
 
@@ -944,10 +970,16 @@ def _check_releases(by_name: Mapping[str, Release]) -> dict[str, Release]:
                 UNMADE,
                 place="release",
             )
-    sources = [source for release in by_name.values() for source in release._sources]
-    if len(set(sources)) < len(sources):
-        raise repeated_release("Integer tables of several releases need different releases.", UNMADE)
-    refuse_shared_noise(sources)
+    owners: dict[AnswerSource, str] = {}
+    for name, release in by_name.items():
+        for source in release._sources:
+            if owners.setdefault(source, name) != name:
+                raise repeated_release(
+                    "Integer tables of several releases need different releases.",
+                    UNMADE,
+                    f"The names {owners[source]!r} and {name!r} stand for one release.",
+                )
+    refuse_shared_noise(list(owners))
     releases = {f"{name}: ": release for name, release in by_name.items()}
     files = [slug(prefix + name) for prefix, release in releases.items() for name in release]
     if len(set(files)) < len(files):
@@ -1002,10 +1034,10 @@ def _spaces(
             part_names = [n for n in own_names if n in source.part.publication.workload.tables.numbered]
             if part_names:
                 in_rules = [n for n in part_names if prefix + n in ordered]
-                part = source.with_measured_design
-                spaces.append(_TableSpace(part, source.rebuilt, part_names, prefix, in_rules))
+                spaces.append(_TableSpace(source, part_names, prefix, in_rules))
     index = {name: k for k, space in enumerate(spaces) for name in space.names}
-    check_labels(rules, lambda name: spaces[index[name]].labels(name))
+    check_tables(rules, lambda name: spaces[index[name]].ordered_table(name))
+    refuse_contradicted_order([_ordered_numbers(r, *(spaces[index[x]] for x in (r.smaller, r.larger))) for r in rules])
     joined = np.array([(index[r.smaller], index[r.larger]) for r in rules], dtype=np.intp).reshape(-1, 2).T
     graph = sp.coo_array((np.ones(joined.shape[1]), (joined[0], joined[1])), shape=(len(spaces),) * 2)
     labels = connected_components(graph, directed=False)[1]
@@ -1015,6 +1047,17 @@ def _spaces(
         here = {name for space in members for name in space.names}
         out.append(_JointSpace(members, [r for r in rules if r.smaller in here]))
     return out
+
+
+def _ordered_numbers(rule: OrderRule, smaller: _TableSpace, larger: _TableSpace) -> OrderedNumbers:
+    """Return the published numbers of a rule."""
+    table = smaller.ordered_table(rule.smaller).table
+    workload = smaller.part.publication.workload
+    columns = table.labels(workload.domain)
+    rows = itertools.product(*columns.values())
+    labels = [", ".join(f"{name} {x}" for name, x in zip(columns, row, strict=True)) for row in rows]
+    excesses = smaller.published(rule.smaller).plus(larger.published(rule.larger).scale(-float(rule.factor)))
+    return OrderedNumbers(str(rule), excesses, labels, table.target.level(workload.confidence))
 
 
 # --- checked by anyone ----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Releases are consistent, so a form is an equal number over any of its tables.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -122,6 +123,17 @@ class AnswerSource:
         wide = np.zeros(self.shape(number))
         wide[tuple(slice(n) for n in factors.shape)] = factors  # the sums after the rows keep the coefficient 0
         return Forms(1, {(self, number): sp.csr_array(wide.reshape(1, -1))})
+
+    def numbers(self, name: str) -> Forms:
+        """Return a form for each number of a table, in C order of its shape."""
+        workload = self.part.publication.workload
+        number = workload.number(name)
+        shape = workload.tables[number].shape(workload.domain)
+        # the sums after the rows of each column have positions, too
+        positions = np.ravel_multi_index(np.indices(shape), self.shape(number)).ravel() if shape else np.zeros(1, int)
+        n = len(positions)
+        width = math.prod(self.shape(number))
+        return Forms(n, {(self, number): sp.csr_array((np.ones(n), (np.arange(n), positions)), shape=(n, width))})
 
 
 Pieces = Mapping[tuple[AnswerSource, int], sp.csr_array]

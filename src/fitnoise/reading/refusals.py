@@ -41,14 +41,15 @@ def repeated_table(outcome: str) -> ReleaseError:
     return ReleaseError("repeated-table", "A table is named twice.", "", "Name each table once.", outcome)
 
 
-def repeated_release(needed: str, outcome: str) -> ReleaseError:
+def repeated_release(needed: str, outcome: str, fault: str = "A release is given twice.") -> ReleaseError:
     """Return the error for a release that is given twice.
 
     Args:
         needed: Sentence that says why releases must differ.
         outcome: Sentence that says what did not happen.
+        fault: Sentence that says which release is given twice.
     """
-    return ReleaseError("repeated-release", "A release is given twice.", needed, "Give each release once.", outcome)
+    return ReleaseError("repeated-release", fault, needed, "Give each release once.", outcome)
 
 
 def existing_place(name: str, outcome: str) -> ReleaseError:

@@ -200,7 +200,7 @@ def _refuse_reserved(name: str) -> None:
         raise DomainError(
             "attribute-name-reserved",
             f"An attribute is named {name!r}.",
-            "Every released table has a column of this name.",
+            "Released tables can have a column of this name.",
             "Rename the attribute.",
             "No domain was made.",
             place=name,
