@@ -151,6 +151,117 @@ def test_every_output_has_a_word_for_a_missing_title(tmp_path, language, word):
     assert json.loads(package.read_text(encoding="utf-8"))["title"] == "Untitled"
 
 
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def derived_folder(tmp_path_factory):
+    """A release in a folder, with integer tables, a combination with rules, and a file."""
+    folder = tmp_path_factory.mktemp("made")
+    domain = fn.Domain(a=fn.Categorical(["x", "y"]), b=fn.Categorical(["s", "t"]))
+    release = answered(fn.plan(fn.Workload(domain, [fn.table("a", "b", margin=4)])), 20)
+    release.write(folder / "release")
+    fn.make_integer_tables(release, simulations=0).write(folder / "integers")
+    fn.given(release, impossible=[{"a": "x", "b": "s"}]).write(folder / "given")
+    fn.export(release, folder / "tables.tex")
+    fn.export(release, folder / "package")
+    (folder / "rules.toml").write_text('[[impossible]]\na = "x"\nb = "s"\n', encoding="utf-8")
+    (folder / "file").write_text("mine", encoding="utf-8")
+    return folder
+
+
+COMMANDS = {
+    "integers": ("integers", "release", "-o"),
+    "combine": ("combine", "release", "--impossible", "rules.toml", "-o"),
+    "report": ("write", "report", "release", "--integers", "integers", "-o"),
+    "export": ("write", "export", "release", "--integers", "integers", "-o"),
+    "microdata": ("write", "microdata", "release", "--integers", "integers", "-o"),
+}
+REFUSED_PLACES = {
+    "none/a.html": ("integers combine report", "folder-not-writable"),
+    "none/a.HTML": ("integers combine report", "folder-not-writable"),
+    "none/a.xlsx": ("integers combine export", "folder-not-writable"),
+    "none/a.Tex": ("integers combine export", "folder-not-writable"),
+    "none/a.csv": ("microdata", "folder-not-writable"),
+    "tables.tex": ("integers combine export", "place-exists"),
+    "file": ("integers combine export", "place-exists"),
+    "integers": ("combine", "place-exists"),
+    "file/a": ("integers combine export", "place-not-writable"),
+    "release/a": ("integers combine export", "place-inside-release"),
+    "integers/a.html": ("report", "place-inside-release"),
+    "integers/a.parquet": ("microdata", "place-inside-release"),
+}
+
+
+@pytest.mark.parametrize("output", REFUSED_PLACES)
+def test_a_place_is_checked_before_anything_is_computed(derived_folder, output, monkeypatch, capsys):
+    """Detects a command that reads, solves or searches, and only then finds that it cannot write."""
+    monkeypatch.chdir(derived_folder)
+    names, code = REFUSED_PLACES[output]
+    for name in names.split():
+        with monkeypatch.context() as computing:
+            if code != "place-inside-release" or name == "microdata":
+                computing.delattr("fitnoise.reading.release.Release.read")
+            by_command(*COMMANDS[name], output)
+        error = capsys.readouterr().err
+        assert f"[release.{code}]" in error
+        if code == "place-inside-release":
+            assert f"Choose a place outside {output.split('/')[0]!r}." in error
+
+
+def test_a_folder_that_can_be_made_is_accepted(derived_folder, tmp_path, monkeypatch):
+    """Detects a check that refuses what writing accepts: missing parents, and an empty folder."""
+    monkeypatch.chdir(derived_folder)
+    (tmp_path / "empty").mkdir()
+    for output in (tmp_path / "empty", tmp_path / "new" / "deep"):
+        by_command("integers", "release", "-o", str(output), "--simulations", "0")
+        assert (output / "whole.json").is_file()
+
+
+MISPLACED = {
+    ("release/plan.json", "ask"): ("ask", "release/plan.json", "count()"),
+    ("release/release.json", "integers"): ("integers", "release/release.json", "-o", "new"),
+    ("integers/whole.json", "verify"): ("verify", "release", "--integers", "integers/whole.json"),
+    ("integers/whole.json", "write"): (
+        "write",
+        "report",
+        "release",
+        "--integers",
+        "integers/whole.json",
+        "-o",
+        "a.html",
+    ),
+    ("given/combination.json", "verify"): ("verify", "release", "--combination", "given/combination.json"),
+    ("tables.tex.manifest.json", "verify"): ("verify", "release", "--export", "tables.tex.manifest.json"),
+}
+
+
+@pytest.mark.parametrize("case", MISPLACED)
+def test_a_document_in_place_of_what_it_describes_is_named(derived_folder, case, monkeypatch, capsys):
+    """An error names the folder or the file to give."""
+    monkeypatch.chdir(derived_folder)
+    by_command(*MISPLACED[case])
+    out, error = capsys.readouterr()
+    document, _ = case
+    right = document.removesuffix(".manifest.json") if document.endswith("manifest.json") else document.split("/")[0]
+    assert f"Give {'the folder ' if '/' in document else ''}{right!r}." in out + error
+
+
+def test_a_file_that_is_no_folder_is_named(derived_folder, monkeypatch, capsys):
+    monkeypatch.chdir(derived_folder)
+    by_command("verify", "release", "--integers", "file")
+    assert "'file' is a file. It must be a folder with the file 'whole.json'." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["A.TEX", "A.Xlsx"])
+def test_endings_of_exports_may_have_capitals(derived_folder, tmp_path, name):
+    release = fn.Release.read(derived_folder / "release")
+    raw = fn.export(release, tmp_path / name).read_bytes()
+    assert raw == fn.export(release, tmp_path / name.lower()).read_bytes()
+    assert fn.verify_export(release, tmp_path / name).ok
+    assert fn.report(release, tmp_path / "A.HTML").read_bytes() == fn.report(release, tmp_path / "a.html").read_bytes()
+
+
 def test_latex_takes_every_letter_for_itself():
     assert latex.escaped(HOSTILE) == (
         r"=1+1\textbar{}'\textquotedbl{}\textless{}\&\textbackslash{}\_\{\}\%\$\#\textasciicircum{}\textasciitilde{}"

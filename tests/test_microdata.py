@@ -333,7 +333,8 @@ def test_no_file_is_replaced(tmp_path, monkeypatch):
     for name in ("a.csv", "b.csv"):
         with refused("release.place-exists"):
             fn.microdata(paired(*ALL_PAIRS), batches=0, anyway=True, path=tmp_path / name)
-    with refused("release.place-not-writable"):
+    with monkeypatch.context() as before_the_search, refused("release.folder-not-writable"):
+        before_the_search.delattr(making, "make_records")
         fn.microdata(paired(*ALL_PAIRS), batches=0, anyway=True, path=tmp_path / "none" / "c.csv")
     write = making.replace_file
 
@@ -618,6 +619,42 @@ def test_a_parquet_file_in_another_form_is_not_accepted(microdata_folder):
 def test_a_missing_file_is_not_accepted(microdata_folder):
     (microdata_folder / "people.csv").unlink()
     assert checks(microdata_folder, ".csv") == dict(zip(CLAIMS, (True, False, False), strict=True))
+
+
+def fault(folder, name):
+    """Return the text of the first claim about a file of microdata that fails."""
+    verified = fn.verify(folder / "release", integers=folder / "integers", microdata=folder / name)
+    return english(next(c.finding for c in verified.checks if not c.holds))
+
+
+def test_a_fault_says_which_file_to_give(microdata_folder):
+    """The document in place of its file, a file without its document, and a file that is not there."""
+    people, document = microdata_folder / "people.csv", microdata_folder / "people.csv.microdata.json"
+    finding = fault(microdata_folder, document.name)
+    assert f"Give {str(people)!r}." in finding
+    people.rename(microdata_folder / "other.csv")
+    finding = fault(microdata_folder, "other.csv")
+    assert "'other.csv' has no 'other.csv.microdata.json' next to it." in finding
+    assert "give it the name that it had" in finding
+    assert "people.csv' is missing or unreadable" in fault(microdata_folder, "people.csv")
+    assert "none.csv' is missing or unreadable" in fault(microdata_folder, "none.csv")
+    document.rename(microdata_folder / "other.csv.microdata.json")
+    assert fault(microdata_folder, "other.csv") == "'other.csv' was written as 'people.csv': give it this name again"
+    (microdata_folder / "other.csv").write_bytes(b"x")
+    assert "'other.csv' was written" not in fault(microdata_folder, "other.csv")
+
+
+@pytest.mark.parametrize("ending", [".CSV", ".Parquet"])
+def test_endings_may_have_capitals(microdata_folder, ending):
+    fn.microdata(paired(*ALL_PAIRS), batches=50, anyway=True, path=microdata_folder / f"PEOPLE{ending}")
+    raw = (microdata_folder / f"PEOPLE{ending}").read_bytes()
+    assert raw == (microdata_folder / f"people{ending.lower()}").read_bytes()
+    verified = fn.verify(
+        microdata_folder / "release",
+        integers=microdata_folder / "integers",
+        microdata=microdata_folder / f"PEOPLE{ending}",
+    )
+    assert verified.ok
 
 
 def test_microdata_are_verified_with_their_integer_tables_only(microdata_folder):

@@ -733,7 +733,7 @@ def test_reports_that_cannot_be_written_say_so(tmp_path, monkeypatch):
         ({"language": "fr"}, "release.unknown-language"),
         ({"tables": "none"}, "release.unknown-table"),
         ({"tables": ["all", "all"]}, "release.repeated-table"),
-        ({"path": tmp_path / "no" / "a.html"}, "release.place-not-writable"),
+        ({"path": tmp_path / "no" / "a.html"}, "release.folder-not-writable"),
     ]
     for arguments, code in wrong:
         with refused(code):

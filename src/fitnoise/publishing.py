@@ -32,9 +32,17 @@ from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
-from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder
+from fitnoise.reading.refusals import UNWRITTEN
 from fitnoise.reading.release import Release, drawn_digest, to_write
-from fitnoise.reading.release_files import DESCRIPTION, clear_leftovers, read_text, replace_file, reserved, staged
+from fitnoise.reading.release_files import (
+    DESCRIPTION,
+    check_new_file,
+    clear_leftovers,
+    read_text,
+    replace_file,
+    reserved,
+    staged,
+)
 from fitnoise.request.arguments import checked
 from fitnoise.request.workloads import list_names
 from fitnoise.solving.witnesses import claimed
@@ -827,7 +835,7 @@ def count(
             "Give the key (--public-key), or --unsealed.",
             "Nothing was counted.",
         )
-    _refuse_place(path)
+    check_new_file(path)
     if public_key is not None:
         read_key(public_key, PUBLIC)  # raises before the data are opened, which may take long
     # the place and the key are checked first: to count and then fail would read confidential data for nothing
@@ -866,7 +874,7 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
         )
     public_file = private_file.with_name(f"{private_file.name}.pub")
     for path in (private_file, public_file):
-        _refuse_place(path)
+        check_new_file(path)
     private, public = key_pair()
     # the private key first: counts that are sealed without it could never be opened
     replace_file(private_file, f"{private}\n".encode(), 0o600)
@@ -876,14 +884,6 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
         private_file.unlink(missing_ok=True)  # a single key is of no use, and prevents the next try
         raise
     return private_file, public_file
-
-
-def _refuse_place(path: Path) -> None:
-    """Raise ReleaseError if a file exists there already, or none can be written."""
-    if path.exists():
-        raise existing_place(path.name, UNWRITTEN)
-    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
-        raise missing_folder(path, UNWRITTEN)
 
 
 def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str] | None) -> Counter:

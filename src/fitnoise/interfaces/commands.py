@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -29,9 +28,11 @@ from fitnoise.interfaces.console import (
     wrote,
 )
 from fitnoise.interfaces.exports.export import FORMATS, contents, export
+from fitnoise.interfaces.exports.export import check_place as check_export_place
 from fitnoise.interfaces.exports.manifests import check_export
+from fitnoise.interfaces.pages.report import ENDING, same
+from fitnoise.interfaces.pages.report import check_place as check_report_place
 from fitnoise.interfaces.pages.report import report as write_report
-from fitnoise.interfaces.pages.report import same
 from fitnoise.interfaces.reports.comparisons import answers_report, comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import accounts_epsilon, ledger_report, more_section
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
@@ -70,18 +71,26 @@ from fitnoise.reading.description import condition_messages, shares, statistic, 
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.given import load_rules
 from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables, read_integer_tables
-from fitnoise.reading.microdata import check_limits, check_place, make_records, write_records
+from fitnoise.reading.microdata import check_limits, make_records, write_records
+from fitnoise.reading.microdata import check_place as check_microdata_place
 from fitnoise.reading.refusals import (
     UNWRITTEN,
     existing_place,
-    missing_folder,
     missing_package,
     repeated_table,
     unknown_table,
     unwritable_place,
 )
 from fitnoise.reading.release import Release, to_write
-from fitnoise.reading.release_files import csv_text, leftovers, new_file, read_text, replace_file
+from fitnoise.reading.release_files import (
+    check_new_file,
+    check_new_folder,
+    csv_text,
+    leftovers,
+    new_file,
+    read_text,
+    replace_file,
+)
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
 from fitnoise.reporting import Report, Section
 from fitnoise.request.attributes import KINDS
@@ -114,8 +123,8 @@ def new_command(
         if as_json:
             emit_json(document)
         return
-    if output is not None and output.exists():
-        raise existing_place(output.name, UNWRITTEN)
+    if output is not None:
+        check_new_file(output)
     if schema:
         _hand_out_text(json_text(json_schema()), json_schema(), output, as_json)
     elif example is not None:
@@ -557,6 +566,7 @@ def combine_command(
     if output is not None:
         for directory in directories:
             _check_outside(directory, output)
+        _check_made(output)
     if len(directories) == 1 and rules is None:
         raise single_release("another release with --same-records", "--impossible")
     if not same_records and len(directories) > 1:
@@ -598,6 +608,7 @@ def integers_command(
         )
     for folder in folders.values():
         _check_outside(folder, output)
+    _check_made(output)
     with progress(Message("terminal.progress.making_integers")):
         releases = {name: Release.read(folder) for name, folder in folders.items()}
         source = releases if with_release else releases.popitem()[1]
@@ -607,11 +618,21 @@ def integers_command(
     _print_report(integers_report(tables, output), as_json)
 
 
+def _check_made(output: Path) -> None:
+    """Refuse a place where tables made of releases cannot be written, before they are made."""
+    if output.suffix.lower() == ENDING:
+        check_report_place(output)
+    elif output.suffix.lower() in FORMATS:
+        check_export_place(output)
+    else:
+        check_new_folder(output)
+
+
 def _write_made(tables: DerivedTables, output: Path) -> None:
     """Write tables made of releases, by the ending: a page, for other programs, or a folder of their own."""
-    if output.suffix == ".html":
+    if output.suffix.lower() == ENDING:
         write_report(tables, output)
-    elif output.suffix in FORMATS:
+    elif output.suffix.lower() in FORMATS:
         export(tables, output)
     else:
         tables.write(output, notice=say)
@@ -644,6 +665,7 @@ def write_report_command(
     """Write the report of a plan, of a release, or of tables derived from a release."""
     rule = None if bands is None else Bands.parse(bands)
     with progress(Message("terminal.progress.writing")):
+        check_report_place(output)
         source, what = _read_source(path, output, integers_folder, combination, with_release)
         write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
     say(wrote(output))
@@ -716,6 +738,7 @@ def write_export_command(
     """Write tables for other programs."""
     rule = None if bands is None else Bands.parse(bands)
     with progress(Message("terminal.progress.writing")):
+        check_export_place(output)
         source, what = _read_source(directory, output, integers_folder, combination, with_release)
         if isinstance(source, Plan) or isinstance(what, Plan):
             raise ReleaseError(
@@ -743,10 +766,10 @@ def write_microdata_command(
 ) -> None:
     """Invent records from integer tables, write them, and print the warning and the distances."""
     check_limits(seconds, batches)
-    check_place(output)
+    check_microdata_place(output)
+    for folder in (directory, integers_folder):
+        _check_outside(folder, output)
     with progress(Message("terminal.progress.inventing")):
-        for folder in (directory, integers_folder):
-            _check_outside(folder, output)
         tables = read_integer_tables(Release.read(directory), integers_folder)
         _check_integer_tables(tables)
         records = make_records(tables, seconds, batches, anyway=anyway)
@@ -1046,13 +1069,14 @@ def _universe(result: Release, name: str) -> list[Message]:
     return [*universe_messages(result.plan, requested), Message("terminal.tables.statistic", (rules,))]
 
 
-def _check_outside(release: Path, path: Path) -> None:
-    if release.resolve() in (path.resolve(), *path.resolve().parents):
+def _check_outside(folder: Path, path: Path) -> None:
+    """Refuse a place in the folder of a release, or of tables made of releases."""
+    if folder.resolve() in (path.resolve(), *path.resolve().parents):
         raise ReleaseError(
             "place-inside-release",
-            f"{path.name!r} is a release, or is inside one.",
-            "A release is never changed.",
-            "Choose a folder outside the release.",
+            f"{str(path)!r} is the folder {folder.resolve().name!r}, or is inside it.",
+            "A release and tables made of releases are never changed.",
+            f"Choose a place outside {folder.resolve().name!r}.",
             UNWRITTEN,
         )
 
@@ -1228,5 +1252,4 @@ def _check_replaceable(path: Path) -> None:
             "Choose another name.",
             UNWRITTEN,
         )
-    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
-        raise missing_folder(path, UNWRITTEN)
+    check_new_file(path, replaces=True)

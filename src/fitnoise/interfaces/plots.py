@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,8 +22,8 @@ from fitnoise.messages import english, translator
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, Curve
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import FACTORS, Sweep, SweepProgress, privacy_curve, sweeps
-from fitnoise.reading.refusals import existing_place, missing_folder, missing_package
-from fitnoise.reading.release_files import replace_file
+from fitnoise.reading.refusals import missing_package
+from fitnoise.reading.release_files import check_new_file, replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -218,10 +217,7 @@ def check_place(path: str | Path, *, replace: bool = False) -> str:
             "Nothing was written.",
             place=target.name,
         )
-    if target.is_dir() or (target.exists() and not replace):
-        raise existing_place(target.name, "Nothing was written.")
-    if not (target.parent.is_dir() and os.access(target.parent, os.W_OK)):
-        raise missing_folder(target, "Nothing was written.")
+    check_new_file(target, replaces=replace)
     return kind
 
 

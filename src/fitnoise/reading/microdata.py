@@ -39,9 +39,17 @@ from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.questions import leaves
-from fitnoise.reading.refusals import UNWRITTEN, existing_place, unreadable_file
+from fitnoise.reading.refusals import UNWRITTEN, unreadable_file
 from fitnoise.reading.release import release_identity
-from fitnoise.reading.release_files import Columns, csv_pieces, field, read_text, replace_file, to_json
+from fitnoise.reading.release_files import (
+    Columns,
+    check_new_file,
+    csv_pieces,
+    field,
+    read_companion,
+    replace_file,
+    to_json,
+)
 from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOverlap
 from fitnoise.request.arguments import checked
 from fitnoise.request.domain import Domain
@@ -440,7 +448,7 @@ class InventedRecords:
 
     def pieces(self, path: Path) -> Iterator[bytes]:
         """Yield the bytes of the file of the records, by the ending of its name."""
-        if path.suffix == ".csv":
+        if path.suffix.lower() == ".csv":
             yield from (text.encode() for text in csv_pieces(self.columns, fixed=()))
             return
         metadata = {f"warning.{code}": text for code, text in self.warning.items()}
@@ -581,8 +589,8 @@ def document_place(path: Path) -> Path:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a name with another ending, and places that exist."""
-    if path.suffix not in FORMATS:
+    """Refuse a name with another ending, and places that exist or where no file can be made."""
+    if path.suffix.lower() not in FORMATS:
         endings = " or ".join(FORMATS)
         raise ReleaseError(
             "unknown-microdata-format",
@@ -593,8 +601,7 @@ def check_place(path: Path) -> None:
             place=path.name,
         )
     for target in (path, document_place(path)):
-        if target.exists():
-            raise existing_place(target.name, UNWRITTEN)
+        check_new_file(target)
 
 
 def write_records(records: InventedRecords, path: Path) -> None:
@@ -633,7 +640,7 @@ class StatedRecords:
     def __init__(self, tables: IntegerTables, path: Path) -> None:
         self.space, self.path = RecordSpace(tables), path
         try:
-            self._stated = parse(read_text(document_place(path)))
+            self._stated = parse(read_companion(path, document_place(path)))
             self._check_identity()
         except (ValueError, TypeError, KeyError):
             raise ReleaseError(
@@ -686,7 +693,11 @@ class StatedRecords:
     def check_file(self) -> Message | None:
         """Return the fault if the file is not, byte for byte, what fitnoise writes for its records."""
         digest, name = hashlib.sha256(), Value("file", self.path.name, ValueKind.CODE)
-        if self._stated["file"] != {"name": self.path.name, "sha256": self._sha256}:
+        stated = self._stated["file"]
+        if stated != {"name": self.path.name, "sha256": self._sha256}:
+            former = stated.get("name") if isinstance(stated, dict) else None
+            if isinstance(former, str) and stated == {"name": former, "sha256": self._sha256}:
+                return Message("report.fault.file_renamed", (name, Value("name", former, ValueKind.CODE)))
             return Message("report.fault.export_hash", (name,))
         for piece in self.records.pieces(self.path):
             digest.update(piece)
@@ -707,14 +718,15 @@ def _read_values(space: RecordSpace, path: Path) -> Indices:
         ReleaseError: The file is missing, or holds no records of these attributes.
     """
     key_columns = {x.name: x for x in space.columns if x.name in space.names}
-    columns = _read_csv(space, path) if path.suffix == ".csv" else _read_parquet(space, path)
+    is_csv = path.suffix.lower() == ".csv"
+    columns = _read_csv(space, path) if is_csv else _read_parquet(space, path)
     try:
         if list(columns) != [x.name for x in space.columns]:
             raise KeyError
         values = np.empty((len(space.sizes), space.records), dtype=np.intp)
         for name, column in key_columns.items():
             labels = column.labels.tolist()
-            if path.suffix == ".csv":
+            if is_csv:
                 labels = list(map(_text_in_csv, labels))
             position = dict(zip(labels, range(len(labels)), strict=True))
             values[column.axis] = [position[x] for x in columns[name]]

@@ -26,7 +26,7 @@ from fitnoise.mechanisms.documents import MAX_DOCUMENT_BYTES
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
-from fitnoise.reading.refusals import UNWRITTEN, existing_place, unreadable_file, unwritable_place
+from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder, unreadable_file, unwritable_place
 from fitnoise.request.domain import RESERVED
 
 DESCRIPTION = "release.json"
@@ -285,6 +285,38 @@ def _leftovers(folder: Path, name: str) -> Iterator[Path]:
             os.close(held)
 
 
+def check_new_file(path: Path, *, outcome: str = UNWRITTEN, replaces: bool = False) -> None:
+    """Refuse a place where no file can be made, before a long computation.
+
+    Args:
+        path: File to be made.
+        outcome: Sentence that says what did not happen.
+        replaces: True if an existing file may be replaced.
+
+    Raises:
+        ReleaseError: The place exists, or its folder is missing or not writable.
+    """
+    if path.is_dir() or (path.exists() and not replaces):
+        raise existing_place(path.name, outcome)
+    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise missing_folder(path, outcome)
+
+
+def check_new_folder(path: Path) -> None:
+    """Refuse a place where no folder can be made, before a long computation. Missing parents can be made.
+
+    Raises:
+        ReleaseError: The place exists and is not an empty folder, or no folder can be made in the first existing folder
+            above it.
+    """
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise existing_place(path.name, UNWRITTEN)
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        reason = errno.EACCES if above.is_dir() else errno.ENOTDIR
+        raise unwritable_place(repr(path.name), os.strerror(reason), UNWRITTEN)
+
+
 def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Replace a file completely or not at all; mode: its permissions, from the start.
 
@@ -491,6 +523,15 @@ def field(label: str | int) -> str:
 
 def read_text(path: Path) -> str:
     """Return a text file with its line ends, or raise ReleaseError if it is unreadable, or too large for a plan."""
+    if path.parent.is_file():  # a file of a folder was given, and not the folder
+        is_neighbour = (path.parent.parent / path.name).is_file()
+        raise ReleaseError(
+            "file-in-place-of-folder",
+            f"{path.parent.name!r} is a file.",
+            f"It must be a folder with the file {path.name!r}.",
+            f"Give the folder {str(path.parent.parent)!r}." if is_neighbour else "Give such a folder.",
+            "The file was not read.",
+        )
     try:
         if not path.is_file():  # to open a pipe would wait for a writer
             raise OSError
@@ -506,6 +547,38 @@ def read_text(path: Path) -> str:
             return file.read()
     except (OSError, UnicodeDecodeError):
         raise unreadable_file(path) from None
+
+
+def read_companion(path: Path, companion: Path) -> str:
+    """Return the document that fitnoise wrote next to a file.
+
+    Args:
+        path: The file.
+        companion: The document. Its name is the name of the file, with an ending.
+
+    Raises:
+        ReleaseError: The document itself is given, or it is missing or unreadable.
+    """
+    ending = companion.name.removeprefix(path.name)
+    if path.name.endswith(ending):
+        raise ReleaseError(
+            "document-in-place-of-file",
+            f"{path.name!r} is the document of a file.",
+            "fitnoise needs the file, and finds the document next to it.",
+            f"Give {str(path.with_name(path.name.removesuffix(ending)))!r}.",
+            "The file was not read.",
+        )
+    if not companion.exists():
+        if not path.is_file():
+            raise unreadable_file(path)
+        raise ReleaseError(
+            "document-missing",
+            f"{path.name!r} has no {companion.name!r} next to it.",
+            "fitnoise writes the two together, and checks the file by its document.",
+            "Bring the document back. If the file was renamed, give it the name that it had.",
+            "The file was not read.",
+        )
+    return read_text(companion)
 
 
 def files_fault(expected: Collection[str], there: Collection[str]) -> Message | None:

@@ -26,9 +26,9 @@ from fitnoise.messages import Translator, translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of
-from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
+from fitnoise.reading.refusals import UNWRITTEN, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.release_files import replace_file, write_texts
+from fitnoise.reading.release_files import check_new_file, check_new_folder, replace_file, write_texts
 from fitnoise.reading.verification import Verification
 from fitnoise.request.arguments import checked
 
@@ -85,24 +85,9 @@ def export(
         * The export is written completely or not at all. A killed process may leave a file without its manifest.
     """
     target = Path(path)
-    if target.suffix not in (*FORMATS, ""):
-        endings = " or ".join(FORMATS)
-        raise ReleaseError(
-            "unknown-export-format",
-            f"The tables are to be written as {target.name!r}.",
-            f"They are written as {endings}, or as a data package, a folder without an ending.",
-            f"Choose a name that ends in {endings}, or a name without an ending.",
-            UNWRITTEN,
-            place=target.name,
-        )
+    check_place(target)
     _refuse_unused(target, language=language, totals=totals, licence=licence)
-    if target.exists():
-        raise existing_place(target.name, UNWRITTEN)
     side = manifest_place(target)
-    # Checked now, and not after the export: a manifest of another export would be overwritten, or this one would lack
-    # its own.
-    if target.suffix and side.exists():
-        raise existing_place(side.name, UNWRITTEN)
     names = _names(what, tables)
     options: dict[str, Any] = {"language": language, "bands": bands, "totals": totals, "tables": names}
     options["licence"] = licence
@@ -131,6 +116,27 @@ def export(
         target.unlink(missing_ok=True)
         raise
     return target
+
+
+def check_place(path: Path) -> None:
+    """Refuse a name with another ending, and a place that exists or where nothing can be made."""
+    if path.suffix.lower() not in (*FORMATS, ""):
+        endings = " or ".join(FORMATS)
+        raise ReleaseError(
+            "unknown-export-format",
+            f"The tables are to be written as {path.name!r}.",
+            f"They are written as {endings}, or as a data package, a folder without an ending.",
+            f"Choose a name that ends in {endings}, or a name without an ending.",
+            UNWRITTEN,
+            place=path.name,
+        )
+    if not path.suffix:
+        check_new_folder(path)
+        return
+    # Checked now, and not after the export: a manifest of another export would be overwritten, or this one would lack
+    # its own.
+    for target in (path, manifest_place(path)):
+        check_new_file(target)
 
 
 @checked(ReleaseError, "Nothing was verified.")
@@ -174,7 +180,7 @@ def contents(
         yield from ((name, text.encode()) for name, text in package(what, names, bands, licence))
         return
     laid = (layout(what, name, totals=totals, bands=bands) for name in names)
-    yield path.name, FORMATS[path.suffix](what, laid, translation, bands)
+    yield path.name, FORMATS[path.suffix.lower()](what, laid, translation, bands)
 
 
 def _refuse_unused(target: Path, *, language: str, totals: bool, licence: str | None) -> None:

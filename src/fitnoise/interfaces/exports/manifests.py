@@ -23,7 +23,7 @@ from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE, DerivedTables
 from fitnoise.reading.layouts import Tabled, releases
 from fitnoise.reading.release import outputs_digest
-from fitnoise.reading.release_files import files_fault, links, read_text, to_json
+from fitnoise.reading.release_files import files_fault, links, read_companion, read_text, to_json
 from fitnoise.reading.verification import Check, error_fault
 
 FORMAT = 1
@@ -79,7 +79,7 @@ def manifest(
 
 def versions_for(export: Path) -> dict[str, str]:
     """Return the installed versions of the programs on which the bytes of an export depend."""
-    if export.suffix != ".xlsx":
+    if export.suffix.lower() != ".xlsx":
         return {"fitnoise": __version__}
     # A workbook is a ZIP file: another version of the compressor writes other bytes of the same tables.
     return {"fitnoise": __version__, "xlsxwriter": metadata.version("xlsxwriter"), "zlib": zlib.ZLIB_RUNTIME_VERSION}
@@ -104,7 +104,8 @@ def check_export(verified: Sequence[Tabled], export: Path, contents: Contents) -
         return problem is None
 
     try:
-        text = read_text(manifest_place(export))
+        manifest_path = manifest_place(export)
+        text = read_companion(export, manifest_path) if export.suffix else read_text(manifest_path)
         stated, options, files = _parsed(text)
         text_id = "report.finding.export_file" if len(files) == 1 else "report.finding.export_files"
         if not add(_check_files(export, files), Message(text_id, (Value("count", len(files), ValueKind.COUNT),))):

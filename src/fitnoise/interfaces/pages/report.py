@@ -24,12 +24,15 @@ from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.layouts import Tabled, layout, publication_of
-from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
+from fitnoise.reading.refusals import UNWRITTEN, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.release_files import read_text, replace_file
+from fitnoise.reading.release_files import check_new_file, read_text, replace_file
 from fitnoise.reading.verification import Check, error_fault
 from fitnoise.reporting import Report
 from fitnoise.request.arguments import checked
+
+ENDING = ".html"
+"""The ending of the name of a report."""
 
 MAX_TABLES = 100
 """The largest number of tables of a report if none are named; named tables may be more."""
@@ -89,19 +92,23 @@ def report(
         * The file is written completely or not at all.
     """
     target = Path(path)
-    if target.suffix != ".html":
-        raise ReleaseError(
-            "report-not-html",
-            f"The report is to be written as {target.name!r}.",
-            "A report is an HTML file.",
-            "Choose a name that ends in .html.",
-            UNWRITTEN,
-            place=target.name,
-        )
-    if target.exists():
-        raise existing_place(target.name, UNWRITTEN)
+    check_place(target)
     replace_file(target, page(what, language=language, bands=bands, totals=totals, tables=tables).encode())
     return target
+
+
+def check_place(path: Path) -> None:
+    """Refuse a name with another ending, and a place where no file can be made."""
+    if path.suffix.lower() != ENDING:
+        raise ReleaseError(
+            "report-not-html",
+            f"The report is to be written as {path.name!r}.",
+            "A report is an HTML file.",
+            f"Choose a name that ends in {ENDING}.",
+            UNWRITTEN,
+            place=path.name,
+        )
+    check_new_file(path)
 
 
 def page(
