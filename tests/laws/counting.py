@@ -15,6 +15,7 @@ from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, OUTSIDE
 from fitnoise.kernel.counting import Counter
+from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.request.attributes import attribute_document
 from refused import SECRET
@@ -56,11 +57,17 @@ def in_moments(counts, steps, codes):
     return counts
 
 
-def counts_of(design, table):
-    """Return the counts for a design, from records by their values and by the steps of their amounts."""
-    steps = steps_of(design)
-    counts = HistogramCounter(table, domain_of(design)).count(list(design.margins()))
-    return in_moments(counts, steps, {a: range(sum(pieces) + 1) for a, pieces in steps.items()})
+def counts_of(design, *tables):
+    """Return the counts of each table for a design, from records by their values and by the steps of their amounts.
+
+    All tables are counted at once, as one table with an attribute more.
+    """
+    steps, domain = steps_of(design), domain_of(design)
+    all_tables = Domain({"table": fn.Ordered(1, len(tables)).axis, **domain})
+    margins = [("table", *m) for m in design.margins()]
+    counts = HistogramCounter(np.concatenate(tables), all_tables).count(margins)
+    codes = {a: range(sum(pieces) + 1) for a, pieces in steps.items()}
+    return [in_moments({m[1:]: x[i].copy() for m, x in counts.items()}, steps, codes) for i in range(len(tables))]
 
 
 def counter_of_counts(counts, domain):
