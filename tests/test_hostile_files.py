@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import tempfile
 import tracemalloc
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -78,10 +79,15 @@ KINDS = {
 TYPES = {"texts": object, "few texts": object, "truth": bool, "whole": np.int64, "few numbers": np.int64}
 
 
+@cache
+def fresh_reader():
+    """Return a connection that keeps nothing of the files it reads."""
+    return duckdb.connect(config={"enable_external_file_cache": False})
+
+
 def by_readers(path):
     """Return the contents of a file from three readers, column by column."""
-    with duckdb.connect() as connection:
-        columns = connection.execute(f"FROM read_parquet('{path}')").fetchnumpy()
+    columns = fresh_reader().execute(f"FROM read_parquet('{path}')").fetchnumpy()
     arrow, frame = arrow_parquet.read_table(path), polars.read_parquet(path)
     assert arrow.column_names == frame.columns == list(columns)
     return {c: (arrow[c].to_pylist(), frame[c].to_list(), columns[c].tolist()) for c in frame.columns}

@@ -3,6 +3,7 @@
 import datetime
 import math
 from decimal import Decimal
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -265,6 +266,13 @@ def coded(values, date_part):
     return fn.Categorical(codes, column="x", date_part=date_part, lookup=values)
 
 
+@cache
+def cells_of_days(attribute):
+    """Return the cell of each day from 1872 to 2019."""
+    begin, end = datetime.date(1872, 1, 1).toordinal(), datetime.date(2020, 1, 1).toordinal()
+    return [attribute.cell(datetime.date.fromordinal(day)) for day in range(begin, end)]
+
+
 YEARS_BY_FOUR = coded({year: year % 4 for year in range(1872, 2020)}, "year")
 
 
@@ -286,9 +294,7 @@ YEARS_BY_FOUR = coded({year: year % 4 for year in range(1872, 2020)}, "year")
 )
 def test_days_of_each_year_have_possible_joint_cells(attributes):
     """Detects two years that are taken for equal, such as 1900 and 2000."""
-    begin, end = datetime.date(1872, 1, 1).toordinal(), datetime.date(2020, 1, 1).toordinal()
-    days = map(datetime.date.fromordinal, range(begin, end))
-    expected = {row for row in (tuple(a.cell(day) for a in attributes) for day in days) if None not in row}
+    expected = {row for row in zip(*map(cells_of_days, attributes), strict=True) if None not in row}
     assert expected == set(rows(*attributes))
 
 

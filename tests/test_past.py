@@ -253,7 +253,7 @@ def strike(*_args, **_more):
     begun = time.process_time()
 
     def kill():
-        while time.process_time() < begun + 0.5:  # while the engine is at work, not while it begins
+        while time.process_time() < begun + 0.2:  # while the engine is at work, not while it begins
             time.sleep(0.02)
         os.kill(os.getpid(), number)
 

@@ -2,8 +2,10 @@
 
 import contextlib
 import errno
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,12 +52,26 @@ margin = 9.0
 """
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A folder with plans, data, two releases and a ledger."""
+    folder = tmp_path_factory.mktemp("prepared")
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        Path("spec.toml").write_text(SPEC)
+        Path("other.toml").write_text(SPEC.replace("3.0", "4.0"))
+        pd.DataFrame({"sex": ["f", "m", "m", "x"] * 9}).to_csv("people.csv", index=False)
+        for spec, plan, release in (("spec", "plan", "release"), ("other", "other", "other")):
+            main(["plan", f"{spec}.toml", "-o", f"{plan}.json"])
+            main(["release", f"{plan}.json", "people.csv", "--ledger", "ledger.db", "-o", release])
+        main(["integers", "release", "-o", "whole", "--simulations", "0"])
+    return folder
+
+
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Runs commands where there are plans, data, two releases and a ledger; exit code, stdout and stderr."""
+def run(prepared, tmp_path, monkeypatch, capsys):
+    """Run commands in a copy of the prepared folder; return exit code, stdout and stderr."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    Path("spec.toml").write_text(SPEC)
-    pd.DataFrame({"sex": ["f", "m", "m", "x"] * 9}).to_csv("people.csv", index=False)
 
     def run(*arguments):
         try:
@@ -65,12 +81,6 @@ def run(tmp_path, monkeypatch, capsys):
             code = end.code
         return (code, *capsys.readouterr())
 
-    assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
-    Path("other.toml").write_text(SPEC.replace("3.0", "4.0"))
-    assert run("plan", "other.toml", "-o", "other.json")[0] == 0
-    for plan, folder in (("plan.json", "release"), ("other.json", "other")):
-        assert run("release", plan, "people.csv", "--ledger", "ledger.db", "-o", folder)[0] == 0
-    assert run("integers", "release", "-o", "whole", "--simulations", 0)[0] == 0
     return run
 
 
