@@ -18,6 +18,7 @@ from scipy import stats
 import fitnoise as fn
 from dense import cell_order, rebuilt_releases, strategy_matrix, workload_matrix
 from fitnoise import data
+from fitnoise.interfaces.reports.releases import combination_report
 from fitnoise.kernel import noise
 from fitnoise.messages import english
 from fitnoise.reading import combining, contradictions
@@ -304,6 +305,38 @@ def test_a_release_planned_for_the_possible_cells_has_the_same_estimates():
     )
     np.testing.assert_allclose(rest["std_error"], other["cell"]["std_error"], rtol=1e-3)
     np.testing.assert_allclose(rest["value"], release["age by marital"]["value"][estimates["moe"] > 0])
+
+
+def test_a_frame_carries_the_condition_of_its_numbers():
+    """A frame of a release carries its universe in the same place."""
+    release = release_of("pair")
+    estimates = fn.given(release, impossible=[CHILDREN])
+    for name in estimates:
+        attrs, before = estimates[name].attrs, release[name].attrs
+        assert attrs["universe"] == [*before["universe"], english(*estimates.assumptions)]
+        assert (attrs["statistic"], attrs["confidence"]) == (before["statistic"], before["confidence"])
+    both = fn.combine(release, release_of("cumulative", seed=8), same_records=True)
+    assert both["sex by marital"].attrs["universe"][-1] == "assumed, not checked: all releases count the same records"
+    ruled = fn.given(both, impossible=[CHILDREN])
+    assert len(ruled["sex by marital"].attrs["universe"]) == len(both["sex by marital"].attrs["universe"]) + 1
+
+
+def test_a_rule_that_helps_other_numbers_than_the_worst_is_seen():
+    """The widest margin stays, and the summary counts the numbers that became more accurate."""
+    release = release_of("pair")
+    estimates = fn.given(release, impossible=[CHILDREN])
+    improved = sum(int((estimates[name].std_error < release[name].std_error * (1 - 1e-6)).sum()) for name in estimates)
+    numbers = sum(map(len, estimates.values()))
+    report = combination_report(estimates, None)
+    assert f"numbers that became more accurate: {improved} of {numbers}" in map(english, report.sections[0].messages)
+    assert 0 < improved < numbers
+    nothing = combination_report(fn.given(release_of("apart"), impossible=[CHILDREN]), None)
+    assert any("more accurate: 0 of" in english(message) for message in nothing.sections[0].messages)
+
+
+def test_no_sentence_ends_twice():
+    for name in TABLES:
+        assert ".." not in repr(fn.given(release_of(name), impossible=[CHILDREN]))
 
 
 def test_releases_are_combined_with_rules():
@@ -704,7 +737,10 @@ def test_rules_of_a_file_are_used_on_the_command_line(rule_files, tmp_path, caps
     for file in (folder / "given").iterdir():
         assert file.read_bytes() == (tmp_path / "estimates" / file.name).read_bytes()
     by_command("combine", str(folder / "release"), "--impossible", "rules.toml", "--table", "age by marital")
-    assert capsys.readouterr().out == tables.csv("age by marital")
+    printed = capsys.readouterr()
+    assert printed.out == tables.csv("age by marital")
+    # numbers never go without their condition
+    assert printed.err.endswith(f"\n{english(*tables.assumptions)}\n")
     for text, code in [
         ("x = 1", "release.impossible-unknown-key"),
         (rules.replace("impossible", "imposible"), "release.impossible-unknown-key"),

@@ -581,6 +581,9 @@ def combine_command(
     if output is not None:
         say(wrote(output))
     if name is not None and not as_json:
+        # a CSV file has numbers alone, so the conditions go next to it
+        for message in combination.conditions:
+            say(message)
         emit_csv(csv_text(combination[name]))
     else:
         _print_report(combination_report(combination, output), as_json)

@@ -28,7 +28,7 @@ import hashlib
 import io
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -51,6 +51,7 @@ from fitnoise.messages import Message, english
 from fitnoise.messages import document as message_document
 from fitnoise.reading.contradictions import Distance, refuse_contradicted
 from fitnoise.reading.derived_tables import DerivedTables, Texts
+from fitnoise.reading.description import statistic, universe_messages
 from fitnoise.reading.estimates import Estimate, Estimates, added
 from fitnoise.reading.impossible_cells import ImpossibleCells, Mask, independent_rows, restricted
 from fitnoise.reading.labelled_numbers import RowLabels
@@ -652,6 +653,12 @@ class Combination(DerivedTables, QuestionMixin):
         return (Message("report.given.assumed"), *([] if self._adds_information else [Message("report.given.nothing")]))
 
     @property
+    def conditions(self) -> tuple[Message, ...]:
+        """The statements on which the numbers rest: that releases count the same records, and those on rules."""
+        is_one = len(self.releases) == 1 and self._impossible is not None
+        return (*([] if is_one else [Message("report.combined.same_records")]), *self.assumptions)
+
+    @property
     def _sources(self) -> Sequence[AnswerSource]:
         return (self._combined,)
 
@@ -671,7 +678,9 @@ class Combination(DerivedTables, QuestionMixin):
         if name not in self:
             raise KeyError(f"no table {name!r}; there are {list_names(list(self))}")
         if self._workload[name].averaged is not None:
-            return pd.DataFrame(mean_columns(self._combined, self._workload.number(name)))
+            frame = pd.DataFrame(mean_columns(self._combined, self._workload.number(name)))
+            frame.attrs = self._attrs(name)
+            return frame
         return self._counted(name)
 
     def counts_at_ends(self, name: str) -> pd.DataFrame:
@@ -697,7 +706,23 @@ class Combination(DerivedTables, QuestionMixin):
         frame = label_frame(labels)
         frame["value"], frame["std_error"] = estimates.value, estimates.std_error
         frame["moe"] = estimates.moe(table.target.level(self._confidence))
+        frame.attrs = self._attrs(name)
         return frame
+
+    def _attrs(self, name: str) -> dict[Hashable | None, Any]:
+        """Return the statistic of a table's numbers, its confidence and its universe, with the conditions."""
+        table, (release, own_name) = self._workload[name], self._origins(name)[0]
+        counted = universe_messages(release.plan, release.plan.group(own_name).publication.workload[own_name])
+        return {
+            "statistic": english(*statistic(table, self._domain)),
+            "confidence": table.target.level(self._confidence),
+            "universe": [*map(english, counted), *map(english, self.conditions)],
+        }
+
+    def _origins(self, name: str) -> list[tuple[Release, str]]:
+        """Return the releases that have a table, each with the name of the table there."""
+        union, number = self._combined.union, self._workload.number(name)
+        return [(r, union.name(s, number)) for r in self.releases for s in r._sources if (s, number) in union.where]
 
     def __contains__(self, name: object) -> bool:
         return name in self._workload.tables.numbered
@@ -711,8 +736,9 @@ class Combination(DerivedTables, QuestionMixin):
     def __repr__(self) -> str:
         n, rules = len(self.releases), len(self._rules)
         parts = [f"{n} releases" if n > 1 else "1 release", *([f"{rules} rules"] if rules > 1 else ["1 rule"] * rules)]
-        stated = "".join(f". {english(message)}" for message in self.assumptions)
-        return f"<Combination of {', '.join(parts)}, {len(self)} tables: {list_names(list(self))}{stated}>"
+        head = f"Combination of {', '.join(parts)}, {len(self)} tables: {list_names(list(self))}"
+        stated = " ".join(map(english, self.assumptions))
+        return f"<{head}. {stated}>" if stated else f"<{head}>"
 
     def tables_by_release(self, name: str) -> list[pd.DataFrame]:
         """Return a table as it is in each release that has it; for means, the counts of `counts_at_ends`.
@@ -723,9 +749,8 @@ class Combination(DerivedTables, QuestionMixin):
         Raises:
             WorkloadError: There is no such table.
         """
-        union, number = self._combined.union, self._workload.number(name)
-        pairs = [(r, union.name(s, number)) for r in self.releases for s in r._sources if (s, number) in union.where]
-        if self._workload.tables[number].averaged is not None:
+        pairs = self._origins(name)
+        if self._workload[name].averaged is not None:
             return [r.counts_at_ends(table_name) for r, table_name in pairs]
         return [r[table_name] for r, table_name in pairs]
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from fitnoise.interfaces.reports.costs import messages_for
@@ -20,6 +21,7 @@ from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.combining import Combination
+from fitnoise.reading.contradictions import MIN_GAIN
 from fitnoise.reading.estimates import Estimates
 from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.microdata import InventedRecords
@@ -299,16 +301,16 @@ def microdata_report(records: InventedRecords, path: Path) -> Report:
 
 def combination_report(combination: Combination, directory: Path | None) -> Report:
     """Return the tables of several releases as one, with the gain in width over the best of these."""
-    rows = []
+    rows, improved, total = [], 0, 0
     for name in combination:
         frame = combination[name]
         measured = frame if "std_error" in frame else combination.counts_at_ends(name)
         joint_error = float(measured["std_error"].max())
-        gain = (
-            min(float(x["std_error"].max()) for x in combination.tables_by_release(name)) / joint_error
-            if joint_error
-            else None
-        )
+        single_errors = [x["std_error"].to_numpy() for x in combination.tables_by_release(name)]
+        gain = min(float(x.max()) for x in single_errors) / joint_error if joint_error else None
+        # the worst number of a table may gain nothing where others do
+        improved += int((measured["std_error"] ** 2 < (1 - MIN_GAIN) * np.min(single_errors, axis=0) ** 2).sum())
+        total += len(measured)
         # Means have intervals instead of margins: half of their width is compared.
         margin = float((frame["moe"] if "moe" in frame else (frame["high"] - frame["low"]) / 2).max())
         rows.append({"table": name, "numbers": len(frame), "moe": margin, "std_error": joint_error, "gain": gain})
@@ -327,10 +329,10 @@ def combination_report(combination: Combination, directory: Path | None) -> Repo
         *([Value("rules", rules, ValueKind.COUNT)] if rules else []),
     )
     estimate = Message("report.given.estimate" if rules else "report.combined.estimate", values)
-    same = [Message("report.combined.same_records")] if len(combination.releases) > 1 or not rules else []
-    messages = (estimate, *same, *combination.assumptions)
+    gains = (Value("improved", improved, ValueKind.COUNT), Value("numbers", total, ValueKind.COUNT))
+    messages = (estimate, *combination.conditions, Message("report.combined.improved", gains))
     table = ReportTable.from_rows("tables", columns, rows)
-    return Report("", (Section(Message("report.section.combined"), messages, values, (table,)),))
+    return Report("", (Section(Message("report.section.combined"), messages, (*values, *gains), (table,)),))
 
 
 def verification_report(checked: Verification) -> Report:
