@@ -1491,7 +1491,7 @@ def test_a_table_is_printed_as_its_file_says(run, here, pattern):
             footer = "counted: all records of people\nmargins or intervals are for: number of records\n"
             assert (code, out.encode(), err) == (0, file, f"rebuilding …\n{footer}")
     file = (here / "release" / "tables" / "area_by_sex.csv").read_bytes()
-    assert "Nörth,True,".encode() in file
+    assert "Nörth,n,True,".encode() in file
     for environment in ({}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
         assert process("tables", "bare", "area by sex", check=0, **environment).stdout == file
 
@@ -1694,8 +1694,8 @@ def test_a_table_cannot_command_the_terminal(here, run):
     assert code == 0
     assert ESCAPE not in text
     lines = text.replace("\r\n", "\n").splitlines()
-    assert lines[1] == "area,sex,value,std_error,moe"
-    assert lines[2].startswith(r'"N\x1b[31m\r",True,')
+    assert lines[1] == "area,area_code,sex,value,std_error,moe"
+    assert lines[2].startswith(r'"N\x1b[31m\r",n,True,')
     assert lines[6:] == ["counted: all records of people", "margins or intervals are for: number of records"]
     raw = process("tables", "release", "area by sex", check=0).stdout  # to a program its bytes
     assert raw.count(b"N\x1b[31m\r") == 2

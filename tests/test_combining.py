@@ -211,7 +211,7 @@ def test_a_combination_answers_questions_like_a_release(without_noise):
         "['sex by job', 'state by sex', 'sex by age', 'job by county', 'job by sex']>"
     )
     frame = combined["sex by job"]
-    assert list(frame) == ["sex", "job", "value", "std_error", "moe"]
+    assert list(frame) == ["sex", "sex_code", "job", "value", "std_error", "moe"]
     np.testing.assert_allclose(frame["moe"], z_score(0.95) * frame["std_error"])
     joint = combined.estimate({"sex by job": np.ones((2, 3)), "sex by age": -np.ones((2, 6))})
     assert joint.value == pytest.approx(0, abs=1e-9)

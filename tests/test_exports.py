@@ -283,7 +283,10 @@ def test_a_data_package_says_what_its_columns_hold(tmp_path):
             fields = resource["schema"]["fields"]
             assert [f["name"] for f in fields] == [h.removeprefix("'") for h in head]
             for field, column in zip(fields, zip(*rows, strict=True), strict=True):
-                if field["type"] == "number":
+                if field["name"].endswith(("_from", "_to")):
+                    assert np.isfinite([float(x) for x in column if x]).all()
+                    assert "" in column
+                elif field["type"] == "number":
                     assert np.isfinite([float(x) for x in column]).all()
                 elif field["name"] != "reliability":
                     categories = field["constraints"]["enum"]
@@ -291,10 +294,16 @@ def test_a_data_package_says_what_its_columns_hold(tmp_path):
                 else:
                     assert {*column} <= {"reliable", "use with care", "too wide"}
             assert re.search("Universe: (all records|records) of", resource["description"])
-    codes = {f["name"]: f.get("codes") for r in content["resources"] for f in r["schema"]["fields"]}
-    assert (codes["status"], codes["state"]["Ohio"]) == ({"single": 1, "joint": 2, "separate": 3, "head": 4}, 39)
-    assert "age" in codes
-    assert codes["age"] is None
+    described = {f["name"]: f for r in content["resources"] for f in r["schema"]["fields"]}
+    assert described["status_code"] == {
+        "name": "status_code",
+        "type": "integer",
+        "description": "Code of status in the data; of a category for missing values, its name.",
+        "constraints": {"enum": [1, 2, 3, 4]},
+    }
+    assert described["status"]["constraints"]["enum"] == ["single", "joint", "separate", "head"]
+    assert "age" in described
+    assert "age_code" not in described
 
 
 def test_a_package_of_a_small_database_says_that_it_is_biased(tmp_path):

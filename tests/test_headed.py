@@ -330,3 +330,56 @@ def test_tables_of_every_view_have_unique_headings():
             for heads, rows in html_tables(text):
                 assert len({*heads}) == len(heads)
                 assert all(len(row) == len(heads) for row in rows)
+
+
+# --- codes and ends in files -----------------------------------------------------------------------------------------
+
+SHOPS = fn.Domain(
+    town=fn.Categorical({"01": "=Bonn", "02": "Köln, west", "2": "03"}, missing={"unknown": ["?"]}),
+    size=fn.Binned([-1.5, 10, 250], missing={"none": [-9]}),
+)
+ENDS = {
+    "under -1.5": ("", "-1.5"),
+    "-1.5 to under 10": ("-1.5", "10"),
+    "10 to under 250": ("10", "250"),
+    "250 or more": ("250", ""),
+    "none": ("", ""),
+}
+CODES = {"=Bonn": "01", "Köln, west": "02", "03": "2", "unknown": "unknown"}
+
+
+def test_a_file_says_codes_and_ends_under_their_headings(tmp_path, capsys):
+    plan = fn.plan(fn.Workload(SHOPS, [fn.table("town", "size", margin=9), fn.table("town", margin=3)]), gap=1e-2)
+    release = answered(plan, 7)
+    tables = release.write(tmp_path / "r") / "tables"
+    folder = fn.export(release, tmp_path / "p")
+    integers = fn.make_integer_tables(release, simulations=0).write(tmp_path / "i")
+    for path in (tables, folder / "tables", integers):
+        for name in ("town_by_size", "town"):
+            head, *rows = csv.reader(io.StringIO((path / f"{name}.csv").read_text(encoding="utf-8")))
+            assert head[:2] == ["town", "town_code"]
+            by_name = [dict(zip(head, row, strict=True)) for row in rows]
+            assert [(r["town"].removeprefix("'"), r["town_code"]) for r in by_name] == [
+                x for x in CODES.items() for _ in range(len(by_name) // 4)
+            ]
+            if name != "town":
+                assert head[2:5] == ["size", "size_from", "size_to"]
+                assert [(r["size"].removeprefix("'"), (r["size_from"], r["size_to"])) for r in by_name] == [
+                    *ENDS.items()
+                ] * 4
+    read = pd.read_csv(tables / "town_by_size.csv", dtype={"town_code": str})
+    stored = pd.read_parquet(tables / "town_by_size.parquet")
+    frame = release["town by size"]
+    for column in ("town_code", "size_from", "size_to"):
+        assert read[column].equals(frame[column].astype(read[column].dtype))
+        assert stored[column].equals(frame[column].astype(stored[column].dtype))
+    by_command("tables", str(tables.parent), "town by size", "--json")
+    rows = json.loads(capsys.readouterr().out)["tables"][0]["rows"]
+    assert [(r["size"], r["size_from"], r["size_to"]) for r in rows[:5]] == [
+        (label, *(float(x) if x else None for x in ends)) for label, ends in ENDS.items()
+    ]
+    # a table of codes is joined by them, without a word about labels
+    rivers = pd.DataFrame({"town_code": ["01", "02", "2"], "river": ["Rhine", "Rhine", "none"]})
+    assert read.merge(rivers, on="town_code")["river"].tolist() == ["Rhine"] * 10 + ["none"] * 5
+    (folder,) = (x for x in json.loads((folder / "datapackage.json").read_text())["resources"] if x["title"] == "town")
+    assert folder["schema"]["missingValues"] == [""]

@@ -26,15 +26,16 @@ from fitnoise.messages import english
 from fitnoise.reading import release as releases
 from fitnoise.reading import release_files as folders
 from fitnoise.reading.description import FORMAT
-from fitnoise.reading.release_files import clear_leftovers, read_parquet, staged, to_json
+from fitnoise.reading.release_files import clear_leftovers, read_parquet, staged, stub_frame, to_json
 from fitnoise.request import workloads
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import SLUG_BYTES, slug
-from laws.releases import by_command, released
+from laws.releases import answered, by_command, check_further_columns, released
 from laws.reports import in_words
 from refused import refused
 from replayed_noise import Replay
 from tolerances import EXACT
+from zoo.attributes import ATTRIBUTES
 
 NOTHING = "Nothing was measured and nothing was charged."
 STRANGE = [
@@ -112,8 +113,10 @@ def test_a_release_is_a_mapping_of_tables(small_release):
     assert dict(small_release.items()).keys() == set(names)
     assert "4 tables" in repr(small_release)
     frame = small_release["région by sex"]
-    assert list(frame.columns) == ["région", "sex", "value", "std_error", "moe"]
+    assert list(frame.columns) == ["région", "région_code", "sex", "value", "std_error", "moe"]
     assert frame["région"].tolist() == ["Île", "Île", "01", "01", "NA", "NA"]
+    assert frame["région_code"].tolist() == [1, 1, 2, 2, 3, 3]
+    assert frame["région_code"].dtype == np.int64
     assert frame["sex"].tolist() == [True, False] * 3
     assert frame["sex"].dtype == bool
     assert small_release["ages, cumulated"]["age"].tolist() == [0, 1, 2, 3, 4] * 2
@@ -401,7 +404,8 @@ def test_a_release_of_patterns_is_a_mapping_of_all_their_tables(many):
     for name in ALL_NAMES:
         assert name in many
         table = PATTERNS.publication.workload[name]
-        assert list(many[name].columns) == [*table.attributes, "value", "std_error", "moe"]
+        labels = [c for a in table.attributes for c in ([a, f"{a}_code"] if a == "région" else [a])]
+        assert list(many[name].columns) == [*labels, "value", "std_error", "moe"]
     assert "all pairs of 3 attributes" not in many
     frames = list(many.frames())
     assert sorted(name for name, _ in frames) == sorted(ALL_NAMES)
@@ -1022,7 +1026,7 @@ def test_a_release_names_the_entry_that_charged_it(tmp_path):
         repeated = fn.release(SMALL, COUNTS, ledger=ledger, directory=tmp_path / "r", again=True)
         entry = ledger.entries()[2]
     document = json.loads((tmp_path / "r" / "release.json").read_text(encoding="utf-8"))
-    assert document["fitnoise_release"] == FORMAT == 7
+    assert document["fitnoise_release"] == FORMAT == 8
     assert document["ledger"] == {"sequence": 3, "digest": entry.digest}
     read = fn.Release.read(tmp_path / "r")
     assert read.entry == repeated.entry
@@ -1040,7 +1044,7 @@ def test_a_release_without_a_charge_names_no_entry(small_release, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[" * 100_000, "3", "[]", "{}", '{"fitnoise_release": 7, "ledger": null}', None]
+    "text", ["", "{", "[" * 100_000, "3", "[]", "{}", '{"fitnoise_release": 8, "ledger": null}', None]
 )
 def test_a_release_without_a_complete_release_json_is_not_read(small_release, tmp_path, text):
     folder = small_release.write(tmp_path / "r")
@@ -1056,7 +1060,7 @@ def test_a_release_without_a_complete_release_json_is_not_read(small_release, tm
         fn.Release.read(folder)
 
 
-@pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 8, True, "7"])
+@pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 7, 9, True, "8"])
 def test_a_release_of_another_format_is_refused(small_release, tmp_path, number):
     folder = small_release.write(tmp_path / "r")
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
@@ -1136,3 +1140,74 @@ def test_names_of_any_length_are_released_verified_and_exported(tmp_path):
     of_places = [x for n in release if n.startswith("county") for x in ("--table", n)]
     by_command("write", "tables", str(tmp_path / "r"), *of_places, "--by", "state", "--output", str(tmp_path / "s"))
     assert len([*(tmp_path / "s").iterdir()]) == 1
+
+
+# --- codes next to labels ---------------------------------------------------------------------------------------
+
+
+def check_release_columns(release):
+    """Every table of a release keeps the law, as columns and as a frame."""
+    for name, frame in release.frames():
+        workload = release.plan.group(name).publication.workload
+        check_further_columns(frame, workload[name], workload.domain)
+
+
+def test_every_plan_of_the_zoo_shows_each_code_next_to_its_label(any_plan):
+    check_release_columns(answered(any_plan))
+
+
+def test_every_request_of_the_zoo_shows_each_code_next_to_its_label(any_request):
+    _, plan = any_request
+    if plan.groups:
+        check_release_columns(answered(plan))
+
+
+BY_VALUE = {name: sample.attribute for name, sample in ATTRIBUTES.items() if not sample.attribute.steps}
+
+
+@pytest.mark.parametrize("attribute", BY_VALUE.values(), ids=BY_VALUE)
+def test_every_attribute_of_the_zoo_has_codes_and_ends_next_to_its_labels(attribute):
+    home = attribute.hierarchy or attribute
+    name = attribute.name if attribute.kind == "level" else "a"
+    domain = fn.Domain({"other": fn.Ordered(0, 1), "home" if attribute.hierarchy else name: home})
+    table = fn.table("other", name, margin=1)
+    frame = stub_frame(table.stubs(domain))
+    assert len(frame) == 2 * attribute.size
+    check_further_columns(frame, table, domain)
+
+
+def test_the_law_of_codes_finds_a_code_of_another_label(small_release):
+    workload = small_release.plan.publication.workload
+    frame, table = small_release["région by sex"], workload["région by sex"]
+    check_further_columns(frame, table, workload.domain)
+    for wrong in (frame.assign(région_code=[1, 1, 3, 2, 2, 3]), frame.drop(columns="région_code")):
+        with pytest.raises(AssertionError):
+            check_further_columns(wrong, table, workload.domain)
+    domain, table = fn.Domain(x=fn.Binned([0, 2.5])), fn.table("x", margin=1)
+    frame = stub_frame(table.stubs(domain))
+    check_further_columns(frame, table, domain)
+    for wrong in (frame.assign(x_to=[0, 2, np.nan]), frame.assign(x_from=[0, 0, 2.5]), frame[["x", "x_from"]]):
+        with pytest.raises(AssertionError):
+            check_further_columns(wrong, table, domain)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        {"a": fn.Categorical({"x": "long"}), "a_code": fn.Ordered(0, 1)},
+        {"A_Code": fn.Ordered(0, 1), "a": fn.Categorical({"x": "long"})},
+        {"a": fn.Binned([1]), "a_to": fn.Ordered(0, 1)},
+        {"a": fn.Binned([1]), "geo": fn.Hierarchy(["a_from", "b"], [(1, 2)])},
+    ],
+)
+def test_an_attribute_cannot_have_the_name_of_a_column_of_codes_or_ends(domain):
+    with refused("domain.attribute-name-of-further-column"):
+        fn.Domain(domain)
+
+
+def test_an_attribute_may_have_such_a_name_where_there_are_no_codes():
+    without = fn.Categorical({"x": "x", "y": "y"}), fn.Categorical(["x"])
+    for attribute in (*without, fn.Ordered(0, 1)):
+        domain = fn.Domain(a=attribute, a_code=fn.Ordered(0, 1))
+        columns = stub_frame(fn.table("a", "a_code", margin=1).stubs(domain))
+        assert list(columns) == ["a", "a_code"]

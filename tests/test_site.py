@@ -52,6 +52,7 @@ EXPECTED = {
         "never": (0.0, 0.0),
         "narrower_with_rule": True,
     },
+    "howto/join_tables": {"codes": ["01", "02", "03"]},
     "howto/keep_missing_values": {
         "kept": True,
         "rows": ["0", "1", "2", "3", "4", "not applicable", "unknown"],

@@ -1,6 +1,7 @@
 """Releases for tests, measured, by command, or without a measurement."""
 
 import contextlib
+import math
 import tempfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import fitnoise as fn
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import measure as measuring
+from fitnoise.request.views._base import SteppedView
 from laws.counting import counter_of_counts
 
 
@@ -34,3 +36,30 @@ def answered(plan, number=0):
     """Return a release with arbitrary answers, without a measurement."""
     outputs = [min(number, q.mechanism.outputs - 1) for q in plan.questions]
     return fn.Release(plan, [np.full(n, number) for p in plan.groups for n in p.strategy.lengths], outputs=outputs)
+
+
+def check_further_columns(frame, table, domain):
+    """In every row a code is that of the label in the domain, and a bin starts and ends where its ends say."""
+    for name in table.attributes:
+        attribute, view = domain[name], table.view(name)
+        endings = [x for x in ("code", "from", "to") if f"{name}_{x}" in frame]
+        labels = getattr(attribute, "labels", None)
+        if not (view.is_by_value or isinstance(view, SteppedView)):
+            assert endings == []
+        elif attribute.kind == "binned":
+            assert endings == ["from", "to"]
+            ends = zip(*(frame[f"{name}_{x}"].tolist() for x in endings), strict=True)
+            for label, (low, high) in zip(frame[name].tolist(), ends, strict=True):
+                cell = attribute.position(label)
+                assert math.isnan(low) == (cell == 0 or cell >= attribute.own_size)
+                assert math.isnan(high) == (cell >= attribute.own_size - 1)
+                assert math.isnan(low) or attribute.cell(low) == cell
+                assert math.isnan(high) or attribute.cell(high) == cell + 1
+        elif labels is None or [*labels] == [str(x) for x in attribute.codes]:
+            assert endings == []
+        else:
+            assert endings == ["code"]
+            codes = [str(x) for x in (*attribute.codes, *attribute.missing_cells)]
+            row_codes = frame[f"{name}_code"].map(str)
+            values = [str(attribute.values[codes.index(code)]) for code in row_codes]
+            assert [str(x) for x in frame[name].tolist()] == values

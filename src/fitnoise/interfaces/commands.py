@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -1062,7 +1063,10 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
         **universe(requested, w.domain),
         "universe": universe_messages(result.plan, requested),
     }
-    return {**map_messages(content, english), "rows": frame.to_dict("records")}
+    rows = frame.to_dict("records")
+    # JSON has no NaN, which stands for the open end of a bin
+    rows = [{k: None if isinstance(x, float) and math.isnan(x) else x for k, x in row.items()} for row in rows]
+    return {**map_messages(content, english), "rows": rows}
 
 
 def _universe(result: Release, name: str) -> list[Message]:

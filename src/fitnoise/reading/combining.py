@@ -56,12 +56,12 @@ from fitnoise.reading.estimates import Estimate, Estimates, added
 from fitnoise.reading.impossible_cells import ImpossibleCells, Mask, independent_rows, restricted
 from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
-from fitnoise.reading.means import file_labels, mean_columns
+from fitnoise.reading.means import file_stubs, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.questions import ReaderQuestion
 from fitnoise.reading.refusals import UNREAD, no_means, repeated_release
 from fitnoise.reading.release import Release, release_identity
-from fitnoise.reading.release_files import csv_text, label_frame, number_columns, read_text
+from fitnoise.reading.release_files import csv_text, number_columns, read_text, stub_frame
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList
@@ -699,11 +699,10 @@ class Combination(DerivedTables, QuestionMixin):
     def _counted(self, name: str) -> pd.DataFrame:
         """Return a table with value, std_error and moe; for means, the counts of `counts_at_ends`."""
         table = self._workload[name]
-        labels = table.labels(self._domain)
         forms = self._combined.numbers(name)
         rows = RowLabels({"": tuple(range(forms.length))}, {"": ""})
         estimates = Estimates(forms, rows, self._confidence)
-        frame = label_frame(labels)
+        frame = stub_frame(table.stubs(self._domain))
         frame["value"], frame["std_error"] = estimates.value, estimates.std_error
         frame["moe"] = estimates.moe(table.target.level(self._confidence))
         frame.attrs = self._attrs(name)
@@ -792,7 +791,7 @@ class Combination(DerivedTables, QuestionMixin):
         Raises:
             WorkloadError: There is no such table.
         """
-        files = (f"{file}.csv" for file in file_labels(self._workload[name], self._domain))
+        files = (f"{file}.csv" for file in file_stubs(self._workload[name], self._domain))
         # a table without means has one file, and no use for the second function
         return dict(zip(files, (partial(self.__getitem__, name), partial(self._counted, name)), strict=False))
 

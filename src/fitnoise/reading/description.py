@@ -27,7 +27,7 @@ from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Family, Table
 
-FORMAT = 7
+FORMAT = 8
 """The version of the release directory."""
 
 

@@ -42,11 +42,10 @@ from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.messages import document as message_document
 from fitnoise.reading.contradictions import OrderedNumbers, refuse_contradicted_order
 from fitnoise.reading.derived_tables import DerivedTables
-from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_release, repeated_table, unknown_table
 from fitnoise.reading.release import Release, release_identity
-from fitnoise.reading.release_files import csv_text, read_text
+from fitnoise.reading.release_files import csv_text, read_text, stub_columns
 from fitnoise.reading.table_order import OrderedTable, OrderRule, check_tables, parse_rules
 from fitnoise.reading.table_overlap import LeafPartition, TableOverlap
 from fitnoise.request.arguments import checked, refuse_unless_fit
@@ -772,8 +771,8 @@ class IntegerTables(DerivedTables):
         data = {"value": value, "low": low, "high": high}
         if self.simulations:
             data |= {column: self._split(name, x) for column, x in zip(SIMULATED, ("bias", "rmse"), strict=True)}
-        labels = workload[self.origin(name)[1]].labels(workload.domain)
-        return RowLabels(labels, {}).frame(data) if labels else pd.DataFrame({k: np.ravel(x) for k, x in data.items()})
+        stubs = stub_columns(workload[self.origin(name)[1]].stubs(workload.domain))
+        return pd.DataFrame({**stubs, **{column: np.ravel(x) for column, x in data.items()}})
 
     def __iter__(self) -> Iterator[str]:
         names = (prefix + name for prefix, release in self._prefixed.items() for name in release)

@@ -18,7 +18,7 @@ from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.checks import describe_value, is_integer, is_real
 from fitnoise.messages import Message, Value, ValueKind, english, translator
 from fitnoise.reading.refusals import UNCOMPUTED
-from fitnoise.reading.release_files import label_frame
+from fitnoise.reading.release_files import stub_frame
 from fitnoise.reporting import ReportColumn, ReportTable, aligned
 
 ROWS_PRINTED = 20
@@ -110,7 +110,7 @@ class RowLabels:
 
         No attribute has the name of a further column.
         """
-        frame = label_frame(dict(self.labels)) if self.labels else pd.DataFrame(index=range(1))
+        frame = stub_frame([{name: labels} for name, labels in self.labels.items()])
         for name, x in columns.items():
             frame[name] = x.ravel()
         return frame

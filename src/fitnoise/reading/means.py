@@ -17,7 +17,7 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.reading.laws import law
 from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.ratio_intervals import inverted
-from fitnoise.reading.release_files import MEAN_COLUMNS, Columns, label_columns
+from fitnoise.reading.release_files import MEAN_COLUMNS, Columns, Stub, stub_columns
 from fitnoise.request.domain import Domain
 from fitnoise.request.workloads import Table, slug
 
@@ -25,20 +25,18 @@ COUNTS_AT_ENDS = "counts_at_ends"
 """The ending of the name of the file with the counts of a table of means; no table's own file can have it."""
 
 
-def file_labels(table: Table, domain: Domain) -> dict[str, dict[str, tuple[str | int, ...]]]:
-    """Return the files of a table: by their names, without endings, the labels of their rows by column.
+def file_stubs(table: Table, domain: Domain) -> dict[str, tuple[Stub, ...]]:
+    """Return the files of a table: by their names, without endings, the stubs of their rows.
 
     Args:
         table: The table; for means, a second file has the counts from which they are made.
         domain: The domain of the table.
     """
-    file_name, labels = slug(table.name), table.labels(domain)
+    file_name, stubs = slug(table.name), table.stubs(domain)
     if table.averaged is None:
-        return {file_name: labels}
-    return {
-        file_name: {a: x for a, x in labels.items() if a != table.averaged[0]},
-        f"{file_name}-{COUNTS_AT_ENDS}": labels,
-    }
+        return {file_name: stubs}
+    others = tuple(stub for a, stub in zip(table.attributes, stubs, strict=True) if a != table.averaged[0])
+    return {file_name: others, f"{file_name}-{COUNTS_AT_ENDS}": stubs}
 
 
 def mean_columns(source: AnswerSource, number: int) -> Columns:
@@ -55,10 +53,10 @@ def mean_columns(source: AnswerSource, number: int) -> Columns:
     """
     publication = source.part.publication
     table = publication.workload.tables[number]
-    labels = file_labels(table, publication.domain)[slug(table.name)]
+    stubs = file_stubs(table, publication.domain)[slug(table.name)]
     confidence = table.target.level(publication.workload.confidence)
     value, low, high = means(source, number, [False] * len(table.attributes), confidence)
-    return {**label_columns(labels), **dict(zip(MEAN_COLUMNS, map(np.ravel, (value, low, high)), strict=True))}
+    return {**stub_columns(stubs), **dict(zip(MEAN_COLUMNS, map(np.ravel, (value, low, high)), strict=True))}
 
 
 def means(source: AnswerSource, number: int, sums: Sequence[bool], confidence: float) -> tuple[Floats, Floats, Floats]:

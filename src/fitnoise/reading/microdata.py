@@ -52,6 +52,7 @@ from fitnoise.reading.release_files import (
 )
 from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOverlap
 from fitnoise.request.arguments import checked
+from fitnoise.request.attributes import CODE
 from fitnoise.request.domain import Domain
 from fitnoise.request.workloads import Table, list_names
 from fitnoise.solving.invented_records import CountTable, expand, invent, sort_records
@@ -285,7 +286,6 @@ class RecordSpace:
         self, by_home: Mapping[str, Sequence[_TableColumn]], homes: Sequence[str], finest: Sequence[_TableColumn]
     ) -> Iterator[_RecordColumn]:
         """Yield the columns: each attribute and level that the records determine, and its codes, if it has labels."""
-        names = {x.name for columns in by_home.values() for x in columns}
         for axis, (home, column, first_leaves) in enumerate(zip(homes, finest, self._first_leaves, strict=True)):
             home_names = {x.name for x in by_home[home]}
             for name in sorted(home_names, key=self._domain.depth):
@@ -295,12 +295,8 @@ class RecordSpace:
                     continue
                 attribute = self._domain[name]
                 yield _RecordColumn(name, axis, _typed(attribute.values)[cells[first_leaves]])
-                codes = (*attribute.label_codes, *attribute.missing_cells)
-                if attribute.label_codes and list(map(str, codes)) != list(map(str, attribute.values)):
-                    code_name = f"{name}_code"
-                    while code_name in names:
-                        code_name += "_"
-                    yield _RecordColumn(code_name, axis, _typed(codes)[cells[first_leaves]])
+                if codes := attribute.further_columns.get(CODE):
+                    yield _RecordColumn(f"{name}_{CODE}", axis, _typed(codes)[cells[first_leaves]])
 
     @cached_property
     def digest(self) -> str:

@@ -8,6 +8,7 @@ A release directory holds
     measurements.parquet   the noisy answers, from which every table is rebuilt
     tables/NAME.csv, .parquet   columns: the table's attributes, value, std_error, moe; for all tables, or chosen ones;
                                 for means: the table's other attributes, value, low, high
+                                after labels: NAME_code, their codes; NAME_from and NAME_to, the ends of bins
     tables/NAME-counts_at_ends.csv, .parquet   for means: the counts of records from which the mean is made
     histogram.csv, .parquet     for small databases: a synthetic histogram, whose tables are the biased values
 
@@ -63,13 +64,14 @@ from fitnoise.reading.description import EntryReference, describe, statistic, un
 from fitnoise.reading.estimates import Estimate, added
 from fitnoise.reading.laws import level
 from fitnoise.reading.linear_forms import AnswerSource
-from fitnoise.reading.means import file_labels, mean_columns
+from fitnoise.reading.means import file_stubs, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.refusals import no_means, repeated_table, unknown_table, unwritable_place
 from fitnoise.reading.release_files import (
     DECIMALS,
     DESCRIPTION,
     Columns,
+    Stub,
     _column,
     _reason,
     _write,
@@ -77,11 +79,11 @@ from fitnoise.reading.release_files import (
     csv_pieces,
     extent,
     field,
-    label_columns,
-    label_frame,
     read_parquet,
     read_text,
     staged,
+    stub_columns,
+    stub_frame,
     sync_folder,
     to_json,
     unfinished,
@@ -304,7 +306,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 "Choose another part.",
                 "No histogram was made.",
             )
-        frame = label_frame(cell_labels(self.plan.groups[i]))
+        frame = stub_frame(cell_stubs(self.plan.groups[i]))
         frame["synthetic_records"] = synthesis.histogram
         return frame
 
@@ -361,7 +363,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     def _table(self, i: int, name: str, values: Floats) -> Columns:
         part, biased = self.plan.groups[i], self.biased[i]
         workload = part.publication.workload
-        columns = label_columns(workload[name].labels(workload.domain))
+        columns = stub_columns(workload[name].stubs(workload.domain))
         if biased is not None:
             layout = part.decomposition.layout(workload.number(name))
             errors = biased.simulated.worst[layout.rows].reshape(layout.inner_shape).transpose(layout.transpose)
@@ -442,7 +444,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             workload = self._rebuilt[i].part.publication.workload
             table, mean = workload.tables[t], self._mean(i, t)
             contents = (*(() if mean is None else (mean,)), self._table(i, table.name, values))
-            for file, columns in zip(file_labels(table, workload.domain), contents, strict=True):
+            for file, columns in zip(file_stubs(table, workload.domain), contents, strict=True):
                 yield table.name, file, columns
 
     def _stacks(self, names: Sequence[str] | None) -> Iterator[tuple[int, int, Floats]]:
@@ -868,19 +870,19 @@ def histograms(plan: Plan) -> dict[int, str]:
     return {i: HISTOGRAM if len(places) == 1 else f"{HISTOGRAM}_{n}" for n, i in enumerate(places, 1)}
 
 
-def cell_labels(part: TablePart) -> dict[str, tuple[str | int, ...]]:
-    """Return the labels of the joint cells in which a small database is counted, by attribute."""
+def cell_stubs(part: TablePart) -> tuple[Stub, ...]:
+    """Return the stubs of the joint cells in which a small database is counted, one for each attribute."""
     # a table that is never measured, so its target has no meaning
-    return ask(*part.decomposition.structured, variance=1.0).labels(part.publication.domain)
+    return ask(*part.decomposition.structured, variance=1.0).stubs(part.publication.domain)
 
 
 def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
     """Return the synthetic histograms of small databases, as they were written."""
     by_part = {}
     for i, base in histograms(plan).items():
-        labels = cell_labels(plan.groups[i])
-        frame, _ = read_parquet(folder / f"{base}.parquet", *extent(labels))
-        counts, cells = frame.get("synthetic_records"), label_frame(labels)
+        stubs = cell_stubs(plan.groups[i])
+        frame, _ = read_parquet(folder / f"{base}.parquet", *extent(stubs))
+        counts, cells = frame.get("synthetic_records"), stub_frame(stubs)
         if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(cells):
             raise ReleaseError(
                 "foreign-histogram",
@@ -896,7 +898,7 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
 
 def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
     names = [q.name for q in plan.publication.questions]
-    frame, metadata = read_parquet(folder / OUTPUTS, *extent({"question": names}))
+    frame, metadata = read_parquet(folder / OUTPUTS, *extent([{"question": names}]))
     if list(frame.columns) != ["question", "output"] or frame["question"].tolist() != names:
         raise ReleaseError(
             "foreign-finite-answers",

@@ -21,12 +21,15 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
+from fitnoise.kernel.codings import Code
 from fitnoise.kernel.disk import hold, lock, sync_names
 from fitnoise.mechanisms.documents import MAX_DOCUMENT_BYTES
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder, unreadable_file, unwritable_place
+from fitnoise.request.attributes import FROM, TO
+from fitnoise.request.attributes.binned import cut_text
 from fitnoise.request.domain import RESERVED
 
 DESCRIPTION = "release.json"
@@ -391,13 +394,23 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__
 
 
-def extent(labels: Mapping[str, Sequence[str | int]]) -> tuple[int, int]:
-    """Return the number of rows of the table of all combinations of labels, and the bytes of the longest label."""
-    longest = [len(str(x).encode()) for values in labels.values() for x in _extremes(values)]
-    return math.prod(map(len, labels.values())), max(longest, default=0)
+Stub = Mapping[str, Sequence[Code | float]]
+"""Columns of one length that say what the rows of a table are along one attribute, such as labels and their codes."""
 
 
-def _extremes(labels: Sequence[str | int]) -> Sequence[str | int]:
+def extent(stubs: Iterable[Stub]) -> tuple[int, int]:
+    """Return the number of rows of the table of all combinations of labels, and the bytes of the longest text."""
+    listed = list(stubs)
+    longest = [len(str(x).encode()) for stub in listed for values in stub.values() for x in _extremes(values)]
+    return _rows(listed), max(longest, default=0)
+
+
+def _rows(stubs: Iterable[Stub]) -> int:
+    """Return the number of combinations of one row of each stub."""
+    return math.prod(len(next(iter(stub.values()))) for stub in stubs)
+
+
+def _extremes(labels: Sequence[Code | float]) -> Sequence[Code | float]:
     """Return the labels that can be the longest: of integers, the least and the largest."""
     return [min(labels), max(labels)] if {int}.issuperset(map(type, labels)) and labels else labels
 
@@ -406,26 +419,31 @@ Columns = Mapping[str, NDArray[Any]]
 """A table, column by column: making a frame takes longer than writing a small table."""
 
 
-def label_columns(labels: Mapping[str, Sequence[str | int]]) -> dict[str, NDArray[Any]]:
-    """Return one row for each combination of labels, in C order; nothing is inferred from the form of a text.
+def stub_columns(stubs: Sequence[Stub]) -> dict[str, NDArray[Any]]:
+    """Return one row for each combination of rows of the stubs, in C order; nothing is inferred from a text's form.
 
     A column holds one type: numbers mixed with texts, which label missing-value categories, become texts.
     """
-    sizes = [len(v) for v in labels.values()]
     columns: dict[str, NDArray[Any]] = {}
-    for i, (name, values) in enumerate(labels.items()):
-        # programs read a column with one type: numbers among texts, which label missing-value categories, become texts
-        one = len(set(map(type, values))) == 1
-        kind: Any = {bool: np.bool_, int: np.int64}.get(type(values[0]), object) if one else object
-        texts = values if one else list(map(str, values))
-        each = np.repeat(np.array(texts, dtype=kind), math.prod(sizes[i + 1 :]))
-        columns[name] = np.tile(each, math.prod(sizes[:i]))
+    for i, stub in enumerate(stubs):
+        before, after = _rows(stubs[:i]), _rows(stubs[i + 1 :])
+        for name, values in stub.items():
+            # programs read a column with one type: numbers among texts, which label missing-value categories, become
+            # texts
+            one = len(set(map(type, values))) == 1
+            kind: Any = _KINDS.get(type(values[0]), object) if one else object
+            texts = values if one else list(map(str, values))
+            columns[name] = np.tile(np.repeat(np.array(texts, dtype=kind), after), before)
     return columns
 
 
-def label_frame(labels: Mapping[str, Sequence[str | int]]) -> pd.DataFrame:
-    """Return the columns of :func:`label_columns` as a frame."""
-    return pd.DataFrame(label_columns(labels), index=range(math.prod(len(v) for v in labels.values())))
+_KINDS = {bool: np.bool_, int: np.int64, float: np.float64}
+"""NumPy's types for values of a column of one type; all others are texts."""
+
+
+def stub_frame(stubs: Sequence[Stub]) -> pd.DataFrame:
+    """Return the columns of :func:`stub_columns` as a frame."""
+    return pd.DataFrame(stub_columns(stubs), index=range(_rows(stubs)))
 
 
 def _arrays(table: Columns | pd.DataFrame) -> Columns:
@@ -477,7 +495,8 @@ def csv_pieces(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None =
         row, columns = [], []
         for name, array in arrays.items():
             x = array[start : start + CSV_ROWS_PER_WRITE]
-            how, cells = _fixed(x) if name in fixed else _fields(x.tolist())
+            ends = x.dtype.kind == "f" and name.endswith(_ENDS)
+            how, cells = _fixed(x) if name in fixed else _ends(x.tolist()) if ends else _fields(x.tolist())
             row.append(how)
             columns += [cells] if cells is not None else []
         # labels fill the template and are never a part of it: a % in a label has no meaning
@@ -493,6 +512,15 @@ def _fixed(x: NDArray[Any]) -> tuple[str, list[float] | None]:
     small = np.flatnonzero((x < 0) & (x > -(10.0**-DECIMALS)))
     x[[i for i in small.tolist() if how % x[i] == how % -0.0]] = 0
     return (how % x[0], None) if (x == x[0]).all() else (how, x.tolist())
+
+
+_ENDS = f"_{FROM}", f"_{TO}"
+"""The endings of the names of columns with the ends of bins."""
+
+
+def _ends(ends: list[float]) -> tuple[str, list[str]]:
+    """Return a format, and the ends of bins for it, as labels show them; an open end is an empty text."""
+    return "%s", ["" if math.isnan(x) else cut_text(x) for x in ends]
 
 
 def _fields(labels: list[str | int]) -> tuple[str, list[str] | list[int]]:

@@ -43,6 +43,7 @@ class Domain(Mapping[str, Attribute]):
     Raises:
         DomainError: There are no attributes, or two names differ at most in case.
         DomainError: A name is empty, reserved (`RESERVED`, `DERIVED`), or holds a line break, a tab or a double quote.
+        DomainError: An attribute has the name of a further column of another (`Attribute.further_columns`).
         DomainError: A value is not an attribute, or has a coding of a class that no counter knows.
         DomainError: The classes of an amount do not fit the attribute on which its range depends (`Amount`).
     """
@@ -85,6 +86,7 @@ class Domain(Mapping[str, Attribute]):
         for name, a in items.items():
             # The last level may have the name of the hierarchy.
             entries |= dict(zip(a.levels, a.views, strict=True)) | {name: a}
+        _refuse_further_columns(entries)
         object.__setattr__(self, "attributes", tuple(items.items()))
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "_by_name", FixedMapping(entries))
@@ -214,3 +216,20 @@ def _refuse_reserved(name: str) -> None:
             "No domain was made.",
             place=name,
         )
+
+
+def _refuse_further_columns(attributes: Mapping[str, Attribute]) -> None:
+    """Raise DomainError if an attribute has the name of a further column of another."""
+    names = {name.lower(): name for name in attributes}
+    for home, attribute in attributes.items():
+        for ending in attribute.further_columns:
+            column = f"{home}_{ending}"
+            if column.lower() in names:
+                raise DomainError(
+                    "attribute-name-of-further-column",
+                    f"An attribute is named {names[column.lower()]!r}, and another {home!r}.",
+                    f"Released tables show {home!r} in the columns {home!r} and {column!r}.",
+                    "Rename one of the two attributes.",
+                    "No domain was made.",
+                    place=names[column.lower()],
+                )

@@ -25,7 +25,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.checks import describe_value
-from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT
+from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Code
 from fitnoise.messages import Message, rule_messages
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Ordered
@@ -195,6 +195,19 @@ class Table:
         if self.matrix is not None:
             return {QUERY: tuple(range(self.matrix.shape[0]))}
         return {a: self.view(a).labels(domain[a]) for a in self.attributes}
+
+    def stubs(self, domain: Domain) -> tuple[dict[str, tuple[Code | float, ...]], ...]:
+        """Return the columns of the released table that say what its rows are.
+
+        Args:
+            domain: The domain of the table.
+
+        Returns:
+            For each key of `labels` its columns: the labels under this key, then codes or the ends of bins.
+        """
+        if self.matrix is not None:
+            return (dict(self.labels(domain)),)
+        return tuple(self.view(a).stub(a, domain[a]) for a in self.attributes)
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
         """Return the number of rows along each column of the released table.

@@ -17,6 +17,7 @@ from fitnoise.reading.description import charge
 from fitnoise.reading.integer_tables import SIMULATED
 from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of, releases
 from fitnoise.reading.release_files import csv_text, field, to_json
+from fitnoise.request.attributes import CODE, FROM, TO
 from fitnoise.request.domain import RESERVED
 from fitnoise.request.workloads import slug
 
@@ -36,6 +37,13 @@ COLUMN_DESCRIPTIONS = {
     "reliability": "Reliability class of the value, from its margin by the publisher's rule.",
 }
 """Descriptions of the columns of numbers."""
+
+FURTHER_DESCRIPTIONS = {
+    CODE: "Code of {attribute} in the data; of a category for missing values, its name.",
+    FROM: "Lower end of the bin of {attribute}, which belongs to the bin; empty if the bin has no lower end.",
+    TO: "Upper end of the bin of {attribute}, which belongs to the next bin; empty if the bin has no upper end.",
+}
+"""Descriptions of the columns after labels, by the ending of their names."""
 
 MEAN_DESCRIPTION = "Estimated mean of {name}: a sum by a count, both noisy, and as a ratio not quite unbiased."
 """Description of the values of means."""
@@ -70,8 +78,8 @@ def package(source: Tabled, names: list[str], bands: Bands | None, licence: str 
                 "encoding": "utf-8",
                 "bytes": len(text.encode()),
                 "hash": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
-                # By default an empty field is missing; here no field is.
-                "schema": {"fields": [_field(source, laid, c) for c in frame.columns], "missingValues": []},
+                # Only the open ends of bins are empty, because no label is an empty text.
+                "schema": {"fields": [_field(source, laid, c) for c in frame.columns], "missingValues": [""]},
             }
         )
     document = {
@@ -94,26 +102,28 @@ def _privacy(source: Tabled) -> dict[str, Any]:
 
 
 def _field(source: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
-    """Return the description of a column; for labels, those of the file and their codes."""
+    """Return the description of a column; for labels and codes, with those of the file."""
     if name in COLUMN_DESCRIPTIONS:
         kind = "string" if name == "reliability" else "number"
         return {"name": name, "type": kind, "description": _meaning(table, name)}
     workload = publication_of(source, table.name).workload
     query = workload[table.name]
-    column_values = query.labels(workload.domain)[name]
+    stubs = zip(query.labels(workload.domain), query.stubs(workload.domain), strict=True)
+    attribute, column_values = next((a, stub[name]) for a, stub in stubs if name in stub)
     # `type` and not `isinstance`: True is an int of Python, and would be the number 1 in the description.
-    kind = "integer" if all(type(x) is int for x in column_values) else "string"
-    labels = [x if kind == "integer" else _in_file(str(x)) for x in column_values]
-    view = None if query.matrix is not None else query.view(name)
-    column = None if view is None else view.column()
+    kinds = {type(x) for x in column_values}
+    kind = "integer" if kinds == {int} else "number" if kinds == {float} else "string"
+    labels = [_in_file(str(x)) if kind == "string" else x for x in column_values]
+    column = None if query.matrix is not None else query.view(attribute).column()
     described = "" if column is None else english(column)
-    codes = workload.domain[name].label_codes if view is not None and view.is_by_value else None
+    if name != attribute:
+        described = FURTHER_DESCRIPTIONS[name.removeprefix(f"{attribute}_")].format(attribute=attribute)
+    is_listed = kind != "number" and len(labels) <= MAX_LISTED_VALUES
     return {
         "name": name,
         "type": kind,
         **({"description": described} if described else {}),
-        **({"constraints": {"enum": labels}} if len(labels) <= MAX_LISTED_VALUES else {}),
-        **({"codes": dict(zip(labels, codes, strict=False))} if codes else {}),
+        **({"constraints": {"enum": list(dict.fromkeys(labels))}} if is_listed else {}),
     }
 
 

@@ -8,7 +8,10 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
+from fitnoise.request.attributes._base import CODE as CODE
 from fitnoise.request.attributes._base import FILL_IN_MARK as FILL_IN_MARK
+from fitnoise.request.attributes._base import FROM as FROM
+from fitnoise.request.attributes._base import TO as TO
 from fitnoise.request.attributes._base import Attribute as Attribute
 from fitnoise.request.attributes._base import AttributeSection as AttributeSection
 from fitnoise.request.attributes._base import CodingRule as CodingRule

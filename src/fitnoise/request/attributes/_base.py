@@ -55,6 +55,9 @@ MISSING_CODES_RULE: CodingRule = ("report.coding.missing_codes", {})
 Missing = Mapping[str, Iterable[Code]] | tuple[tuple[str, tuple[Code, ...]], ...]
 """The type of missing-value categories: the name of each, and the codes of the data that fall into it."""
 
+CODE, FROM, TO = "code", "from", "to"
+"""The endings of the names of columns with codes, and with the ends of bins."""
+
 OUTSIDE_POLICIES = ("drop", "refuse")
 """The possible actions for a record whose value has no cell."""
 
@@ -200,8 +203,16 @@ class Attribute(abc.ABC):
 
     @property
     def label_codes(self) -> tuple[Code, ...]:
-        """The code of each value that a table shows by a label; empty if tables show the values themselves."""
+        """The code of each value that a table shows by a label; empty if each label is the text of its code."""
         return ()
+
+    @property
+    def further_columns(self) -> dict[str, tuple[Code | float, ...]]:
+        """The columns of a released table after the labels of all cells, by the ending of their names.
+
+        The ending "code" has the codes, if there are labels. The name of a missing-value category stands for its codes.
+        """
+        return {CODE: (*self.label_codes, *self.missing_cells)} if self.label_codes else {}
 
     @property
     def levels(self) -> tuple[str, ...]:

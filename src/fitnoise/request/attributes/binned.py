@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +13,14 @@ from pydantic import Field
 
 from fitnoise.errors import DomainError
 from fitnoise.kernel.checks import describe_value
-from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Coding, Cuts
+from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Code, Coding, Cuts
 from fitnoise.kernel.dates import DateField
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes._base import (
     FILL_IN_MARK,
+    FROM,
     MISSING_HELP,
+    TO,
     Attribute,
     AttributeSection,
     Missing,
@@ -67,7 +70,7 @@ class Binned(Attribute):
         check_column(column)
         object.__setattr__(self, "cuts", coding.cuts)
         object.__setattr__(self, "column", column)
-        text = [_number(c) for c in coding.cuts]
+        text = [cut_text(c) for c in coding.cuts]
         middle = [f"{a} to under {b}" for a, b in itertools.pairwise(text)]
         object.__setattr__(self, "_values", (f"under {text[0]}", *middle, f"{text[-1]} or more"))
         self._with_missing(coding, missing, if_missing, if_outside)
@@ -76,6 +79,15 @@ class Binned(Attribute):
     def own_values(self) -> tuple[str | int, ...]:
         """The texts of the bins, such as "10000 to under 25000"."""
         return self._values
+
+    @property
+    def further_columns(self) -> dict[str, tuple[Code | float, ...]]:
+        """The ends of the bins: the lower end, which belongs to the bin, and the upper end, which belongs to the next.
+
+        An open end is NaN. So are both ends of a missing-value category.
+        """
+        none = (math.nan,) * len(self.missing_cells)
+        return {FROM: (math.nan, *self.cuts, *none), TO: (*self.cuts, math.nan, *none)}
 
     def own_position(self, value: object) -> int:
         """Return the cell of the bin with this text.
@@ -100,7 +112,7 @@ class Binned(Attribute):
         return {"cuts": list(self.cuts)}
 
 
-def _number(x: float) -> str:
+def cut_text(x: float) -> str:
     """Return a cut as labels show it: 10000 for 10000.0, any other number in its shortest decimals."""
     return str(int(x)) if x == int(x) and abs(x) < EXACT_FLOAT_LIMIT else repr(x)
 

@@ -205,8 +205,8 @@ class Categorical(Attribute):
 
     @property
     def label_codes(self) -> tuple[Code, ...]:
-        """The codes, if there are labels."""
-        return () if self.labels is None else self.codes
+        """The codes, if there are labels other than the texts of the codes."""
+        return self.codes if self.labels is not None and self.labels != tuple(map(str, self.codes)) else ()
 
     @property
     def coding_rules(self) -> tuple[CodingRule, ...]:

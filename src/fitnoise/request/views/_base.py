@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, final
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.checks import is_integer, refuse_incomplete
+from fitnoise.kernel.codings import Code
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.request.attributes import Attribute, CodingRule
 from fitnoise.request.targets import PublicTotal
@@ -120,6 +121,23 @@ class View(abc.ABC):
     def left_out(self, attribute: Attribute) -> tuple[int, ...]:
         """Return the positions of the cells for missing values that no query counts, unless `missing` adds them."""
         return tuple(range(attribute.own_size, attribute.size))
+
+    def labelled_cells(self, attribute: Attribute) -> slice:
+        """Return the cells whose labels are those of the rows, in order; none if rows have labels of their own."""
+        del attribute
+        return slice(0)
+
+    @final
+    def stub(self, name: str, attribute: Attribute) -> dict[str, tuple[Code | float, ...]]:
+        """Return the columns that say what the rows are: the labels, then codes or the ends of bins.
+
+        Args:
+            name: The name of the attribute.
+            attribute: The attribute.
+        """
+        cells = self.labelled_cells(attribute)
+        further = attribute.further_columns if cells.stop else {}
+        return {name: self.labels(attribute), **{f"{name}_{ending}": x[cells] for ending, x in further.items()}}
 
     def unshown(self, attribute: Attribute) -> tuple[int, ...]:
         """Return the positions of the other cells that no query of the view counts, in order."""

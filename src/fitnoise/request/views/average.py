@@ -36,3 +36,7 @@ class Average(SteppedView):
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """Return the last value of each mean."""
         return attribute.own_values[self.steps - 1 :]
+
+    def labelled_cells(self, attribute: Attribute) -> slice:
+        """Return the cell of the last value of each mean."""
+        return slice(self.steps - 1, attribute.own_size)

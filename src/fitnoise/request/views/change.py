@@ -40,3 +40,7 @@ class Change(SteppedView):
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """Return the later value of each difference."""
         return attribute.own_values[self.steps :]
+
+    def labelled_cells(self, attribute: Attribute) -> slice:
+        """Return the cell of the later value of each difference."""
+        return slice(self.steps, attribute.own_size)

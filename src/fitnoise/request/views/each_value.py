@@ -42,6 +42,10 @@ class EachValue(View):
         """Return the values."""
         return attribute.values
 
+    def labelled_cells(self, attribute: Attribute) -> slice:
+        """Return all cells."""
+        return slice(0, attribute.size)
+
     def rows(self, attribute: Attribute) -> int:
         """Return the number of values, without listing them."""
         return attribute.size

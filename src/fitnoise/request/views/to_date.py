@@ -34,3 +34,7 @@ class ToDate(SteppedView):
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """Return the last value of each sum."""
         return attribute.own_values
+
+    def labelled_cells(self, attribute: Attribute) -> slice:
+        """Return the cell of the last value of each sum."""
+        return slice(0, attribute.own_size)
