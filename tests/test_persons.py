@@ -186,7 +186,8 @@ def by_source(sources, *bounds):
     last bound and two of the others, dealt out in turn.
     """
     dealt = itertools.cycle(bounds[:-1])
-    dealt_bounds = {s: (next(dealt), next(dealt), bounds[-1]) for s in sources if s != "csv" and s not in ENGINES}
+    relations = [s for s in sources if s != "csv" and s not in ENGINES] if len(bounds) > 3 else []
+    dealt_bounds = {s: (next(dealt), next(dealt), bounds[-1]) for s in relations}
     return [(s, *b) for s in sources for b in (bounds[-1:] if s in SLOW else dealt_bounds.get(s, bounds))]
 
 
