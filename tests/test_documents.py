@@ -9,4 +9,6 @@ from zoo import DOCUMENTS
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_are_read_back_and_nothing_in_them_is_ignored(name):
     kind = DOCUMENTS[name]
-    check_document(kind.build(), kind.read, kind.write, covered=kind.covered, is_sole=kind.is_sole)
+    check_document(
+        kind.build(), kind.read, kind.write, covered=kind.covered, is_sole=kind.is_sole, unaltered=kind.unaltered
+    )

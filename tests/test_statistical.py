@@ -50,7 +50,7 @@ def sheet(tmp_path):
 
 @pytest.mark.parametrize("attribute", SIMPLE)
 @pytest.mark.parametrize("ending", [x if x == "sav" else pytest.param(x, marks=pytest.mark.no_cover) for x in WRITERS])
-def test_every_attribute_counts_as_declared(ending, attribute, tmp_path):
+def test_every_attribute_counts_as_declared(ending, attribute, tmp_path, one_duckdb):
     source, sample = program(ending), zoo.ATTRIBUTES[attribute]
     held = source.held(sample, sample.values)
     if ending == "por":  # of which each letter is a byte
