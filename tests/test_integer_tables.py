@@ -20,7 +20,7 @@ from fitnoise.reading import integer_tables as making
 from fitnoise.reading.integer_tables import possible
 from fitnoise.reading.release_files import read_text
 from fitnoise.solving import nearest_integers as rounding
-from fitnoise.solving.nearest_integers import SumConstraints, adjacent, check_adjacent
+from fitnoise.solving.nearest_integers import SumConstraints, UnsolvedError, adjacent, check_adjacent
 from fitnoise.solving.nonnegative import nearest
 from laws.plans import planned_quickly
 from laws.releases import by_command, measured
@@ -307,8 +307,14 @@ def test_too_much_is_refused(monkeypatch):
         fn.make_integer_tables(small())
     monkeypatch.undo()
     monkeypatch.setattr(making, "MAX_SECONDS_PER_PART", 0.0)
-    with refused("release.integers-not-found"):
+    with refused("release.integers-not-found") as caught:
         fn.make_integer_tables(small())
+    assert "in 0 seconds. It did not show that there are none." in str(caught.value)
+    monkeypatch.undo()
+    monkeypatch.setattr(making, "adjacent", lambda *_: None)
+    with refused("release.integers-do-not-exist") as caught:
+        fn.make_integer_tables(small())
+    assert "seconds" not in str(caught.value)
 
 
 # --- solvers --------------------------------------------------------------------------------------------
@@ -352,7 +358,22 @@ def test_numbers_move_further_only_where_they_must(monkeypatch):
     assert adjacent(np.array([5 / 9, 0.0, 5.0]), never, 9.0) is None
     monkeypatch.setattr(rounding, "MAX_DISTANCE", 5)
     assert adjacent(np.array([5 / 9, 0.0, 5.0]), never, 9.0).tolist() == [0, 0, 0]
-    assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 0.0) is None
+    with pytest.raises(UnsolvedError):
+        adjacent(np.array([0.6, 0.6, 1.2]), halves, 0.0)
+
+
+def test_integers_that_do_not_exist_have_an_error_of_their_own():
+    """Three numbers of equal size cannot be next to their values: the solver shows it long before its time ends."""
+    nothing = sp.csr_array((0, 3))
+    never, values = SumConstraints(rows([9, 0, -1]), nothing, nothing), np.array([5 / 9, 0.0, 5.0])
+    stated = np.array([0, 0, 0])
+    assert adjacent(values, never, 9.0) is None
+    fault = check_adjacent(np.array([5 / 9, 0.0, 5.0]), np.array([1, 0, 9]), never, 9.0)
+    assert fault is not None
+    assert fault.id == "report.fault.rounding_none"
+    late = check_adjacent(values, stated, never, 0.0)
+    assert late is not None
+    assert late.id == "report.fault.rounding_time"
 
 
 @pytest.mark.parametrize("status", [1, 3, 4])
@@ -369,7 +390,8 @@ def test_integers_of_a_program_that_was_not_solved_are_not_taken(status, monkeyp
         return result
 
     monkeypatch.setattr(rounding.optimize, "milp", unsolved)
-    assert adjacent(values, halves, 9.0) is None
+    with pytest.raises(UnsolvedError):
+        adjacent(values, halves, 9.0)
     assert "not solved again in time" in english(check_adjacent(values, np.array([1, 0, 1]), halves, 9.0))
 
 
@@ -486,8 +508,9 @@ def test_no_other_integers_are_accepted(monkeypatch):
                 problem = check_adjacent(target, other, space.sums, 60.0)
                 assert problem is not None or excess <= rounding.allowance(len(target)), (k, excess)
     assert tried > 50
+    assert "not solved again in time" in english(check_adjacent(target, integers, space.sums, 0.0))
     monkeypatch.setattr(rounding, "_rounding_moves", lambda *_: None)
-    assert "not solved again in time" in english(check_adjacent(target, integers, space.sums, 60.0))
+    assert "no integers add up" in english(check_adjacent(target, integers, space.sums, 60.0))
 
 
 def test_many_numbers_are_simulated_less_often(monkeypatch):

@@ -21,7 +21,7 @@ from dense import table_matrix
 from fitnoise import data
 from fitnoise.messages import LANGUAGES, english, translator
 from fitnoise.reading import microdata as making
-from fitnoise.reading.microdata import document_place, make_records
+from fitnoise.reading.microdata import StatedRecords, document_place, make_records
 from fitnoise.reading.parquet import pieces, read
 from fitnoise.reading.questions import leaves
 from fitnoise.reading.release_files import to_json
@@ -305,6 +305,65 @@ def test_tables_without_records_are_refused():
         fn.microdata(fn.make_integer_tables(release, simulations=0))
 
 
+def test_microdata_of_several_releases_are_refused_by_both_ways(tmp_path, monkeypatch, capsys):
+    """The command reads one release only, and says so in place of the advice to give more of them."""
+    plan = fn.plan(fn.Workload(DOMAIN, [fn.table("sex", "age", margin=6)]))
+    releases = {x: fn.Release(plan, measured(plan, COUNTS, Replay(i)).answers[0]) for i, x in enumerate(("one", "two"))}
+    tables = fn.make_integer_tables(releases, simulations=0)
+    with refused("release.microdata-of-several-releases"):
+        fn.microdata(tables)
+    monkeypatch.chdir(tmp_path)
+    tables.write("integers")
+    releases["one"].write("one")
+    by_command("write", "microdata", "one", "--integers", "integers", "-o", "people.csv")
+    error = capsys.readouterr().err
+    assert "The integer tables are of 2 releases, and not all of them are given." in error
+    assert "make integer tables of this release alone" in error
+    assert "Give all" not in error
+    by_command("write", "report", "one", "--integers", "integers", "-o", "a.html")
+    assert "Give all of these releases." in capsys.readouterr().err
+
+
+def test_the_advice_is_about_the_limit_that_ended_the_search(monkeypatch):
+    for limits, advice in [
+        ({"batches": 0}, "Allow more than 0 batches. Or accept"),
+        ({"batches": 2}, "Allow more than 2 batches. Or accept"),
+        ({"batches": 2, "seconds": 9.0}, "Allow more than 2 batches. Or accept"),
+        ({"seconds": 1e-9}, "Allow more than 1e-09 seconds. Or accept"),
+    ]:
+        with refused("release.microdata-far-from-tables") as caught:
+            fn.microdata(cps(), **limits)
+        assert advice in str(caught.value)
+    search = making.invent
+
+    def stalled(*arguments, **_):
+        return search(*arguments, batches=2, seconds=0)
+
+    monkeypatch.setattr(making, "invent", stalled)
+    for limits in ({"batches": 10_000}, {"seconds": 10_000.0}):
+        with refused("release.microdata-far-from-tables") as caught:
+            fn.microdata(cps(), **limits)
+        assert "because progress stalled" in str(caught.value)
+        assert "Allow more" not in str(caught.value)
+
+
+def test_the_document_names_the_rules_of_order_of_its_tables(tmp_path):
+    domain = fn.Domain(work=fn.Categorical([1, 2]), home=fn.Categorical([1, 2]))
+    plan = fn.plan(fn.Workload(domain, [fn.table("work", margin=6), fn.table("home", margin=6)]))
+    release = fn.Release(plan, measured(plan, np.full((2, 2), 40), Replay(3)).answers[0])
+    for rules in ([], ["work <= 2 * home"]):
+        tables = fn.make_integer_tables(release, at_most=rules, simulations=0)
+        frame = fn.microdata(tables, batches=5, anyway=True, path=tmp_path / f"{len(rules)}.csv")
+        assert frame.attrs["microdata"]["at_most"] == rules
+        document = document_place(tmp_path / f"{len(rules)}.csv")
+        stated = json.loads(document.read_text(encoding="utf-8"))
+        assert stated["at_most"] == rules
+        document.write_text(to_json(stated | {"at_most": ["home <= work"]}), encoding="utf-8")
+        altered = StatedRecords(tables, tmp_path / f"{len(rules)}.csv").check_tables()
+        assert altered is not None
+        assert altered.id == "report.fault.microdata"
+
+
 def test_too_many_records_are_refused(monkeypatch):
     monkeypatch.setattr(making, "MAX_RECORDS", 10)
     with refused("release.too-many-records"):
@@ -317,6 +376,7 @@ def test_too_many_records_are_refused(monkeypatch):
         ({"batches": -1}, "wrong-number-of-batches"),
         ({"seconds": 0.0}, "wrong-time-limit"),
         ({"seconds": float("nan")}, "wrong-time-limit"),
+        ({"seconds": float("inf")}, "wrong-time-limit"),
         ({"path": "people.xlsx"}, "unknown-microdata-format"),
         ({"path": "people"}, "unknown-microdata-format"),
         ({"batches": "many"}, "wrong-type"),

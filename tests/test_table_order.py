@@ -596,7 +596,7 @@ def test_what_a_command_makes_is_verified(folder):
 @pytest.mark.parametrize("others", [(), ("homes",)])
 def test_all_releases_are_needed(folder, others):
     checked = verified(folder, others)
-    assert "of another release" in english(checked.checks[-1].finding)
+    assert "of 2 releases, and not all of them are given" in english(checked.checks[-1].finding)
     other_tables = fn.make_integer_tables(town(1)["people"], simulations=0).write(folder / f"single {len(others)}")
     checked = fn.verify(folder / "homes", integers=other_tables, with_releases=[folder / "people"])
     assert "of another release" in english(checked.checks[-1].finding)

@@ -774,7 +774,8 @@ def write_microdata_command(
     for folder in (directory, integers_folder):
         _check_outside(folder, output)
     with progress(Message("terminal.progress.inventing")):
-        tables = read_integer_tables(Release.read(directory), integers_folder)
+        advice = "Microdata are made of one release: make integer tables of this release alone (`fitnoise integers`)."
+        tables = read_integer_tables(Release.read(directory), integers_folder, advice=advice)
         _check_integer_tables(tables)
         records = make_records(tables, seconds, batches, anyway=anyway)
         write_records(records, output)

@@ -52,7 +52,14 @@ from fitnoise.request.arguments import checked, refuse_unless_fit
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, list_names, slug
 from fitnoise.solving.fixed_random import FixedGenerator
-from fitnoise.solving.nearest_integers import MAX_DISTANCE, SharedSums, SumConstraints, adjacent, check_adjacent
+from fitnoise.solving.nearest_integers import (
+    MAX_DISTANCE,
+    SharedSums,
+    SumConstraints,
+    UnsolvedError,
+    adjacent,
+    check_adjacent,
+)
 from fitnoise.solving.nonnegative import nearest
 
 FORMAT = 1
@@ -926,13 +933,22 @@ def _make_part(space: _JointSpace, simulations: int) -> _IntegerPart:
             "Name fewer tables.",
             UNMADE,
         )
-    numbers = adjacent(nearest_values, space.sums, MAX_SECONDS_PER_PART)
-    if numbers is None:
+    try:
+        numbers = adjacent(nearest_values, space.sums, MAX_SECONDS_PER_PART)
+    except UnsolvedError:
         raise ReleaseError(
             "integers-not-found",
-            f"No whole numbers that add up were found in {MAX_SECONDS_PER_PART:.0f} seconds.",
-            f"They must be next to the nearest tables, or up to {MAX_DISTANCE} from the floors of their numbers.",
+            f"The solver found no whole numbers that add up in {MAX_SECONDS_PER_PART:.0f} seconds.",
+            "It did not show that there are none.",
             "Name fewer tables.",
+            UNMADE,
+        ) from None
+    if numbers is None:
+        raise ReleaseError(
+            "integers-do-not-exist",
+            "The solver showed that no whole numbers add up so close to these tables.",
+            f"Each number must be next to its nearest table, or up to {MAX_DISTANCE} from its floor.",
+            f"Name {'fewer tables, or give fewer rules of order' if space.rules else 'fewer tables'}.",
             UNMADE,
         )
     return _IntegerPart(space, solution.values, nearest_values, numbers, *space.simulated(tables, simulations))
@@ -1063,7 +1079,11 @@ def _ordered_numbers(rule: OrderRule, smaller: _TableSpace, larger: _TableSpace)
 
 
 def read_integer_tables(
-    release: Release, directory: str | os.PathLike[str], others: Iterable[Release] = ()
+    release: Release,
+    directory: str | os.PathLike[str],
+    others: Iterable[Release] = (),
+    *,
+    advice: str = "Give all of these releases.",
 ) -> IntegerTables:
     """Read the tables that :meth:`IntegerTables.write` wrote, as stated there, without solving.
 
@@ -1071,13 +1091,14 @@ def read_integer_tables(
         release: A release from which the tables are made.
         directory: The folder of the tables.
         others: Further releases. The tables need those from which they are made.
+        advice: Sentence that says what to do if a release is missing.
 
     Raises:
         ReleaseError: There are no such tables, or they are of other releases, or are not of this form.
     """
     text = read_text(Path(directory) / DESCRIPTION)
     try:
-        return _parsed([release, *others], parse(text))
+        return _parsed([release, *others], parse(text), advice)
     except (ValueError, TypeError, KeyError, OverflowError):
         raise ReleaseError(
             "integer-tables-damaged",
@@ -1089,7 +1110,7 @@ def read_integer_tables(
         ) from None
 
 
-def _parsed(candidates: Sequence[Release], stated: Any) -> IntegerTables:
+def _parsed(candidates: Sequence[Release], stated: Any, advice: str) -> IntegerTables:
     by_identity = {tuple(release_identity(r).values()): r for r in candidates}
     by_prefix = {x["prefix"]: by_identity.get((x["plan"], x["answers"])) for x in stated["releases"]}
     releases = {prefix: r for prefix, r in by_prefix.items() if r is not None}
@@ -1100,9 +1121,11 @@ def _parsed(candidates: Sequence[Release], stated: Any) -> IntegerTables:
     ):
         raise ReleaseError(
             "foreign-integer-tables",
-            "The integer tables are of another release, or of another version.",
+            f"The integer tables are of {len(by_prefix)} releases, and not all of them are given."
+            if 0 < len(releases) < len(by_prefix)
+            else "The integer tables are of another release, or of another version.",
             "They need the releases that they were made of.",
-            "Give all of these releases.",
+            advice,
             UNREAD,
         )
     if len(by_prefix) < len(stated["releases"]) or any(type(prefix) is not str for prefix in by_prefix):

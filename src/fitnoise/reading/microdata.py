@@ -78,6 +78,7 @@ KEYS = (
     "plan",
     "answers",
     "integer_tables",
+    "at_most",
     "columns",
     "records",
     "batches",
@@ -429,6 +430,7 @@ class InventedRecords:
             {"ids": [x.id for x in self.warnings], **self.warning},
             *release_identity(release).values(),
             self.space.digest,
+            self.space.tables.at_most,
             list(self.columns),
             self.values.shape[1],
             self.batches,
@@ -542,16 +544,33 @@ def make_records(tables: IntegerTables, seconds: float, batches: int | None, *, 
     else:
         counted = [t.counted for t in space.targets]
         values, done = invent(space.sizes, counted, space.records, batches=batches, seconds=seconds)
-    records = InventedRecords(space, values, done, round(time.monotonic() - start, 2), anyway)
+    elapsed = time.monotonic() - start
+    records = InventedRecords(space, values, done, round(elapsed, 2), anyway)
     if records.is_far and not anyway:
         raise ReleaseError(
             "microdata-far-from-tables",
             f"{records.share_outside:.1%} of the numbers are over one margin from the integer tables.",
             f"At most {MAX_SHARE_OUTSIDE:.0%} may be.",
-            "Allow more time, or use anyway (--anyway).",
+            f"{_higher_limit(batches, done, seconds, elapsed)} Or accept these records with anyway (--anyway).",
             UNINVENTED,
         )
     return records
+
+
+def _higher_limit(batches: int | None, done: int, seconds: float, elapsed: float) -> str:
+    """Return the advice for records far from their tables: a higher limit, unless the search ended before its limit.
+
+    Args:
+        batches: The limit in batches; None for the time limit.
+        done: The number of batches that were done.
+        seconds: The time limit.
+        elapsed: The time of the search, in seconds.
+    """
+    if batches is not None and done >= batches:
+        return f"Allow more than {batches:,} batches."
+    if batches is None and elapsed >= seconds:
+        return f"Allow more than {seconds:g} seconds."
+    return "The search ended before its limit, because progress stalled: make integer tables of fewer tables."
 
 
 def check_limits(seconds: float, batches: int | None) -> None:
@@ -569,8 +588,8 @@ def check_limits(seconds: float, batches: int | None) -> None:
         raise ReleaseError(
             "wrong-time-limit",
             f"The time limit is {seconds!r} seconds.",
-            "It must be above 0.",
-            "Choose another number.",
+            "It must be above 0, and finite.",
+            "Choose another number of seconds. A number of batches may take its place.",
             UNINVENTED,
             place="seconds",
         )

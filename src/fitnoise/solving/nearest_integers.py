@@ -43,8 +43,12 @@ MAX_CONNECTED_NUMBERS = 3_000
 MAX_DISTANCE = 3
 """The largest distance from the floors that the program tries, if there are no integers within one of the numbers."""
 
-_OPTIMAL, _OUT_OF_TIME = 0, 1
-"""SciPy's statuses of a program that was solved, and of one whose time ended."""
+_OPTIMAL, _OUT_OF_TIME, _INFEASIBLE = 0, 1, 2
+"""SciPy's statuses of a program that was solved, of one whose time ended, and of one without a solution."""
+
+
+class UnsolvedError(Exception):
+    """A solver ended, in most cases at its time limit, and did not show whether there are integers."""
 
 
 @final
@@ -90,7 +94,10 @@ SumLimits = Sequence[tuple[sp.csr_array, Floats | float, Floats | float]]
 
 
 def adjacent(values: Floats, sums: SumConstraints, seconds: float) -> Integers | None:
-    """Return integers next to values ≥ 0 with E v = 0 and L v ≥ 0, (N,); None if none are found in time.
+    """Return integers next to values ≥ 0 with E v = 0 and L v ≥ 0, (N,); None if the solver shows that none exist.
+
+    Raises:
+        UnsolvedError: The solver found none in time, and did not show that none exist.
 
     **Guarantees**
         * The integers satisfy E n = 0, L n ≥ 0 and n ≥ 0, exactly.
@@ -124,7 +131,19 @@ def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, secon
         * None means that the squared distance is the least that the solver finds, up to `allowance`. For numbers
           that are rounded in steps, this holds for each step.
     """
-    until, limits = time.monotonic() + seconds, _base_limits(values, sums)
+    try:
+        return _check_sums(values, stated, sums, time.monotonic() + seconds)
+    except UnsolvedError:
+        return Message("report.fault.rounding_time")
+
+
+def _check_sums(values: Floats, stated: Integers, sums: SumConstraints, until: float) -> Message | None:
+    """Return the reason why integers are not those that :func:`adjacent` defines, or None if they are.
+
+    Raises:
+        UnsolvedError: A program was not solved by the time `until`.
+    """
+    limits = _base_limits(values, sums)
     all_limits: SumLimits = [(sums.zero, 0.0, 0.0), *limits]
     common = _common(sums)
     if common is None:
@@ -180,7 +199,7 @@ def _stacked(*rows: sp.csr_array) -> sp.csr_array:
 
 
 def _rounded(values: Floats, constraints: SumLimits, until: float) -> Integers | None:
-    """Return integers next to values, with sums between ends; None if none are found in time."""
+    """Return integers next to values, with sums between ends; None if the solver shows that none exist."""
     # A number in no sum goes to its nearest integer. The parts below overwrite all others.
     out = np.rint(values).astype(np.int64)
     for part in _parts(values, constraints):
@@ -202,7 +221,7 @@ def _check(values: Floats, constraints: SumLimits, stated: Integers, until: floa
             return Message("report.fault.rounded_sum")
         moves = _rounding_moves(part, until)
         if moves is None:
-            return Message("report.fault.rounding_time")
+            return Message("report.fault.rounding_none")
         best, further = moves
         low_step, high_step = (-MAX_DISTANCE, MAX_DISTANCE) if further else (0, 1)
         if not ((steps >= low_step) & (steps <= high_step)).all():
@@ -283,7 +302,10 @@ def _rounding_moves(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
     """Return the steps of numbers from their floors, and True if some step is not 0 or 1.
 
     Each step costs its contribution to the squared distance. Steps other than 0 and 1 are tried only if these fail.
-    None if no steps keep the sums, or the solver does not find the nearest ones by the time `until`.
+    None if the solver shows that no steps keep the sums.
+
+    Raises:
+        UnsolvedError: The solver does not find the nearest steps by the time `until`, or ends for another reason.
     """
     low, part, n = numbers.low, numbers.part, len(numbers.low)
     one = sp.eye_array(n, format="csr")
@@ -298,7 +320,7 @@ def _rounding_moves(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
         steps = sp.csr_array(sp.hstack([x for x, _, _ in ways], format="csr"))
         seconds_left = until - time.monotonic()
         if seconds_left <= 0:
-            return None
+            raise UnsolvedError
         result = optimize.milp(
             np.concatenate([cost for _, cost, _ in ways]),
             integrality=np.ones(steps.shape[1], dtype=np.int64),
@@ -310,5 +332,7 @@ def _rounding_moves(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
             return np.asarray(steps @ np.rint(result.x)), bool(extra)
         # Steps found until then need not be the nearest ones, and nothing shows that further steps are needed.
         if result.status == _OUT_OF_TIME:
-            return None
+            raise UnsolvedError
+    if result.status != _INFEASIBLE:
+        raise UnsolvedError
     return None
