@@ -440,6 +440,8 @@ def test_a_rule_is_read_as_it_is_written(names, data):
         (["homes: block <= people: block", "people: block <= homes: block"], "release.order-in-circle"),
         ("homes: block <= homes: block", "release.order-in-circle"),
         ("homes: block <= people: block + people: block", "release.unknown-table"),
+        ("homes: block <= people: block <=", "release.unknown-table"),
+        ("<= people: block", "release.unknown-table"),
     ],
 )
 def test_wrong_rules_are_refused_in_words(rules, code):
@@ -456,7 +458,11 @@ def test_wrong_rules_are_refused_in_words(rules, code):
         ),
         (
             "2 * homes: block <= people: block",
-            "has a factor before its first table. Only the second table has a factor. Write 'homes: block <= people: b",
+            "has a factor at its first table. Only the second table has a factor. Write 'homes: block <= people: b",
+        ),
+        (
+            "homes: block * 2 <= people: block",
+            "Write 'homes: block <= people: block', which holds if this rule does.",
         ),
         (
             "0.5 * homes: block <= people: block",

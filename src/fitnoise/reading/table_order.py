@@ -170,19 +170,21 @@ def _parsed(text: object, names: Sequence[str], available: Collection[str]) -> O
             place="at_most",
         )
     pieces = [piece.strip() for piece in text.split("<=")]
-    if len(pieces) > 2:
+    if len(pieces) > 2 and all(pieces):
         each = [f"{one} <= {other}" for one, other in itertools.pairwise(pieces)]
         raise _not_a_rule(
             f"The rule {text!r} has {len(pieces) - 1} signs <=.",
             "A rule compares two tables.",
             f"Write {len(each)} rules: {', '.join(map(repr, each))}.",
         )
-    ((smaller, other),) = sides
+    smaller, other = sides[0]
     front, _, rest = (x.strip() for x in smaller.partition("*"))
+    if rest not in everything:  # the factor may stand behind the table
+        rest, _, front = (x.strip() for x in smaller.rpartition("*"))
     if smaller not in everything and rest in everything:
         weaker = f"{rest} <= {other}"
         raise _not_a_rule(
-            f"The rule {text!r} has a factor before its first table.",
+            f"The rule {text!r} has a factor at its first table.",
             "Only the second table has a factor.",
             f"Write {weaker!r}, which holds if this rule does."
             if re.fullmatch("[1-9][0-9]*", front)
