@@ -364,6 +364,12 @@ def test_the_document_names_the_rules_of_order_of_its_tables(tmp_path):
         assert altered.id == "report.fault.microdata"
 
 
+def test_the_page_explains_every_key_of_the_document():
+    page = Path(__file__).parents[1] / "docs" / "howto" / "make_microdata.md"
+    rows = [line.split("|")[1] for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    assert sorted(key for row in rows for key in re.findall("`([a-z_]+)`", row)) == sorted(making.KEYS)
+
+
 def test_too_many_records_are_refused(monkeypatch):
     monkeypatch.setattr(making, "MAX_RECORDS", 10)
     with refused("release.too-many-records"):
