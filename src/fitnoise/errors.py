@@ -31,8 +31,10 @@ No sentence contains a value found in the data, or a noise scale.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def is_interruption(error: BaseException) -> bool:
