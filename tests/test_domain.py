@@ -168,7 +168,6 @@ def test_odd_numbers_in_a_file_of_codes_are_texts(tmp_path, codes):
         ("", "domain.codes-file-columns"),
         ("code,label\n1,a\n1,b\n", "domain.codes-file-repeated"),
         ("code\n1\n1\n", "domain.name-repeated"),
-        ("code,label\n1,a\n2,a\n", "domain.name-repeated"),
         ("code\n", "domain.codes-missing"),
         ('code,label\n1,"open\n2,b\n', "domain.csv-file-unreadable"),  # all that follows were one label
     ],
@@ -263,7 +262,8 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Ordered(0, 3, missing={"a": [np.array([7, 8])]}), "domain.missing-code-invalid"),
         (lambda: Ordered(np.array([0]), 3), "domain.range-end-invalid"),
         (lambda: Binned(np.zeros((2, 2))), "domain.cut-not-finite"),
-        (lambda: Categorical({1: "a", 2: "a"}), "domain.name-repeated"),
+        (lambda: Categorical({1: "a", 2: "a"}, missing={"a": [9]}), "domain.missing-cell-ambiguous"),
+        (lambda: Categorical({"a": "a", "b": "a"}), "domain.label-of-another-code"),
         (lambda: Categorical({1: ""}), "domain.label-invalid"),
         (lambda: Categorical([2**53]), "domain.code-too-large"),
         (lambda: Categorical(["\ud800"]), "domain.code-not-writable"),

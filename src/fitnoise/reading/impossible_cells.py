@@ -240,6 +240,10 @@ def _cells(domain: Domain, condition: Condition, tables: Iterable[Table] = ()) -
         try:
             chosen[attribute.position(code)] = True
         except DomainError as error:
+            if error.code == "domain.label-of-several-codes":
+                raise ReleaseError(
+                    "impossible-label-of-several-codes", error.given, error.needed, error.action, UNCOMPUTED, place=name
+                ) from None
             cells = _cells_of_row(domain, name, code, tables)
             if cells:
                 values = ", ".join(list_values(name, attribute, cells).pieces)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, final
 
@@ -20,6 +20,7 @@ from fitnoise.messages import Message, Value, ValueKind, english, translator
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.release_files import stub_frame
 from fitnoise.reporting import ReportColumn, ReportTable, aligned
+from fitnoise.request.attributes import CODE
 
 ROWS_PRINTED = 20
 """The largest number of rows that a console shows; of more rows, it shows the first."""
@@ -94,11 +95,13 @@ class RowLabels:
     labels: The labels of each name, in order.
     homes: The attribute or hierarchy of each name.
     missing: The names of the missing-value categories of each name; none for a name without an entry.
+    texts: For a name whose labels are codes, because two values have one text, the text of each code.
     """
 
     labels: Mapping[str, tuple[Any, ...]]
     homes: Mapping[str, str]
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -106,14 +109,27 @@ class RowLabels:
         return tuple(map(len, self.labels.values()))
 
     def frame(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
-        """Return the labels with further columns, one row for each number.
+        """Return the labels with further columns, one row for each number; codes follow their texts.
 
         No attribute has the name of a further column.
         """
-        frame = stub_frame([{name: labels} for name, labels in self.labels.items()])
+        frame = stub_frame([*self._stubs])
         for name, x in columns.items():
             frame[name] = x.ravel()
         return frame
+
+    @property
+    def _stubs(self) -> Iterator[dict[str, Sequence[Any]]]:
+        for name, labels in self.labels.items():
+            if name in self.texts:
+                yield {name: [self.texts[name][x] for x in labels], f"{name}_{CODE}": labels}
+            else:
+                yield {name: labels}
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of labels and codes."""
+        return [column for stub in self._stubs for column in stub]
 
     def chosen(self, key: Any) -> tuple[RowLabels, Indices, list[tuple[str, list[int], bool]]]:
         """Return some rows: the remaining labels, the indices of the rows, and the choice for each name.
@@ -142,7 +158,8 @@ class RowLabels:
             picked.append((name, [_label_index(name, labels, x) for x in (choice if several else [choice])], several))
         where = np.arange(math.prod(self.shape)).reshape(self.shape)[np.ix_(*(rows for _, rows, _ in picked))].ravel()
         remaining = {name: tuple(self.labels[name][i] for i in rows) for name, rows, several in picked if several}
-        return RowLabels(remaining, {name: self.homes[name] for name in remaining}, self.missing), where, picked
+        homes = {name: self.homes[name] for name in remaining}
+        return RowLabels(remaining, homes, self.missing, self.texts), where, picked
 
     def align(self, other: RowLabels) -> tuple[RowLabels, Indices, Indices]:
         """Return the rows broken down by the names of both, and for each of them the row of this and of the other.
@@ -171,7 +188,7 @@ class RowLabels:
                 "Break both down by one level.",
                 UNCOMPUTED,
             )
-        both = RowLabels(labels, homes, {**other.missing, **self.missing})
+        both = RowLabels(labels, homes, {**other.missing, **self.missing}, {**other.texts, **self.texts})
         if math.prod(both.shape) > max(MAX_NUMBERS, math.prod(self.shape), math.prod(other.shape)):
             raise ReleaseError(
                 "too-many-combinations",
@@ -253,7 +270,7 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
         kinds = {"value": self._kind, "std_error": ValueKind.PEOPLE, "moe": ValueKind.PEOPLE} | dict.fromkeys(
             ("low", "high"), ValueKind.NUMBER
         )
-        labels = [*self._rows.labels]
+        labels = self._rows.columns
         columns = [ReportColumn(name, name) for name in labels]
         for name in frame.columns.drop(labels):
             heading = _heading(name, labels) if name in _HEADINGS else None

@@ -50,10 +50,12 @@ class Label:
 
     text: None for a total.
     code: The code in the data, if it differs from the text.
+    is_repeated: True if another value of the attribute may have this text.
     """
 
     text: str | None
     code: str = ""
+    is_repeated: bool = False
 
 
 @final
@@ -311,7 +313,8 @@ def _label(table: Table, attribute: Attribute | None, name: str, label: str | in
     if point >= len(codes):
         return Label(str(label))
     code = str(codes[point])
-    return Label(str(label), "" if code == str(label) else code)
+    is_repeated = attribute is not None and attribute.cell_names != attribute.values
+    return Label(str(label), "" if code == str(label) else code, is_repeated)
 
 
 def _find_table(release: Release | Combination, name: str) -> tuple[AnswerSource, int]:

@@ -52,7 +52,7 @@ from fitnoise.reading.release_files import (
 )
 from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOverlap
 from fitnoise.request.arguments import checked
-from fitnoise.request.attributes import CODE
+from fitnoise.request.attributes import CODE, Attribute
 from fitnoise.request.domain import Domain
 from fitnoise.request.workloads import Table, list_names
 from fitnoise.solving.invented_records import CountTable, expand, invent, sort_records
@@ -298,6 +298,11 @@ class RecordSpace:
                 yield _RecordColumn(name, axis, _typed(attribute.values)[cells[first_leaves]])
                 if codes := attribute.further_columns.get(CODE):
                     yield _RecordColumn(f"{name}_{CODE}", axis, _typed(codes)[cells[first_leaves]])
+
+    def attribute(self, name: str) -> Attribute:
+        """Return the attribute or level of a column."""
+        attribute: Attribute = self._domain[name]
+        return attribute
 
     @cached_property
     def digest(self) -> str:
@@ -732,19 +737,21 @@ def _read_values(space: RecordSpace, path: Path) -> Indices:
     Raises:
         ReleaseError: The file is missing, or holds no records of these attributes.
     """
-    key_columns = {x.name: x for x in space.columns if x.name in space.names}
+    # codes, if there are any: two values may have one label
+    keys = {f"{name}_{CODE}" if CODE in space.attribute(name).further_columns else name for name in space.names}
+    key_columns = [x for x in space.columns if x.name in keys]
     is_csv = path.suffix.lower() == ".csv"
     columns = _read_csv(space, path) if is_csv else _read_parquet(space, path)
     try:
         if list(columns) != [x.name for x in space.columns]:
             raise KeyError
         values = np.empty((len(space.sizes), space.records), dtype=np.intp)
-        for name, column in key_columns.items():
+        for column in key_columns:
             labels = column.labels.tolist()
             if is_csv:
                 labels = list(map(_text_in_csv, labels))
             position = dict(zip(labels, range(len(labels)), strict=True))
-            values[column.axis] = [position[x] for x in columns[name]]
+            values[column.axis] = [position[x] for x in columns[column.name]]
     except (KeyError, ValueError, TypeError):
         raise ReleaseError(
             "wrong-microdata-file",

@@ -77,7 +77,8 @@ class Quantiles(LabelledNumbers):
         self._counts, self._q, self.confidence = counts, float(q), counts.confidence
         self._noun = "quantile", f" at {self._q:g}"
         self._attribute_values = np.array(values, dtype=np.int64 if isinstance(values[0], int) else object)
-        self._rows = RowLabels(labels, {label_name: counts._rows.homes[label_name] for label_name in labels})
+        homes = {label_name: counts._rows.homes[label_name] for label_name in labels}
+        self._rows = RowLabels(labels, homes, texts=counts._rows.texts)
 
     @property
     def universe(self) -> str:

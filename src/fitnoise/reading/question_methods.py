@@ -359,7 +359,10 @@ class QuestionMixin(abc.ABC):
         answered, forms = best
         homes = {name: answered.attribute_of(name) for name in answered.breakdown}
         missing = {name: self._domain[home].missing_cells for name, home in homes.items()}
-        rows = RowLabels(answered.labels, homes, missing)
+        attributes = {name: self._domain[name] for name in homes if name in self._domain}
+        texts = {name: dict(zip(a.cell_names, a.values, strict=True)) for name, a in attributes.items()}
+        repeated = {name: x for name, x in texts.items() if len(set(x.values())) < len(x)}
+        rows = RowLabels(answered.labels, homes, missing, repeated)
         return Estimates(forms, rows, self._confidence, answered, counts=counts)
 
 

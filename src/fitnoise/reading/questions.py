@@ -198,7 +198,7 @@ class ReaderQuestion:
         for name in columns:
             home, attribute = domain.attribute_of(name), domain[name]
             label_index = leaves(domain, name)
-            all_of_it = replace(selections[home], label_name=name, labels=attribute.values, label_index=label_index)
+            all_of_it = replace(selections[home], label_name=name, labels=attribute.cell_names, label_index=label_index)
             # excludes no leaf, and drops the labels that the conditions left without one
             selections[home] = all_of_it.exclude(np.zeros(len(label_index), dtype=bool))
         if areas is not None:
@@ -453,7 +453,7 @@ def _cells(domain: Domain, name: str, values: Any) -> Mask:
             "wrong-selection",
             f"{name} = {reprlib.repr(values)} selects no values.",
             f"{error.given} {error.needed}".strip(),
-            f"{error.action} The values are {reprlib.repr(list(attribute.values))}.",
+            f"{error.action} The values are {reprlib.repr(list(attribute.cell_names))}.",
             UNESTIMATED,
             place=name,
         ) from None

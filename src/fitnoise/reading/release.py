@@ -34,6 +34,7 @@ from __future__ import annotations
 import hashlib
 import os
 import reprlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -49,7 +50,7 @@ from fitnoise.display import HtmlDisplay
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats, answers_digest
 from fitnoise.kernel.checks import describe_value
-from fitnoise.kernel.codings import as_python
+from fitnoise.kernel.codings import Code, as_python
 from fitnoise.kernel.disk import sync_names
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import BiasedTables
@@ -601,9 +602,10 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         Args:
             table: The name of the table.
             where: For some columns, a label, or a list of labels as shown in the table; the sum includes all rows of
-                other columns. For the values of an attribute with an order, a list is a range (first, last) that
-                includes its ends, and {"values": […]} are single values. If the table is by places, a level above
-                their level can be named, whose places are then summed.
+                other columns. If several values have one label, name them by their codes. For the values of an
+                attribute with an order, a list is a range (first, last) that includes its ends, and {"values": […]} are
+                single values. If the table is by places, a level above their level can be named, whose places are then
+                summed.
             confidence: The confidence of the margin; default the workload's.
             columns: Conditions like `where`, for columns whose names are Python identifiers.
 
@@ -619,11 +621,11 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         if table not in self:
             raise unknown_table(table, list(self), _UNSUMMED)
         workload = self.plan.group(table).publication.workload
-        labels = workload[table].labels(workload.domain)
+        names, labels = workload[table].row_names(workload.domain), workload[table].labels(workload.domain)
         chosen = {column: np.ones(len(column_labels)) for column, column_labels in labels.items()}
         for column, requested in {**(where or {}), **columns}.items():
             if column in labels:
-                chosen[column] *= _choose(labels[column], _listed(workload, table, column, requested))
+                chosen[column] *= _choose(names[column], _listed(workload, table, column, requested), labels[column])
             else:
                 below, inside = _above(workload, table, column, requested)
                 chosen[below] *= inside  # a product: conditions on a place and on a level above it hold together
@@ -957,7 +959,7 @@ def _listed(workload: Workload, table: str, column: str, labels: Any) -> Any:
     if not attribute.ordered:
         return labels
     try:
-        return [attribute.values[i] for i in Selection.parse(labels).cells(attribute)]
+        return [attribute.cell_names[i] for i in Selection.parse(labels).cells(attribute)]
     except DomainError as error:
         reason = f"{error.given} {error.needed}".strip()
         raise _unknown_label(labels, attribute.values, reason, error.action, point=column) from None
@@ -977,19 +979,31 @@ def _unknown_label(
     )
 
 
-def _choose(labels_shown: Sequence[str | int], labels: Any) -> Floats:
-    """Return 1 at the requested labels and 0 elsewhere. The label True is not the label 1."""
+def _choose(row_names: Sequence[Code], labels: Any, labels_shown: Sequence[Code] = ()) -> Floats:
+    """Return 1 at the requested labels and 0 elsewhere. The label True is not the label 1.
+
+    Args:
+        row_names: The names of the rows: labels, or codes if a label is repeated.
+        labels: The requested label or labels.
+        labels_shown: The labels of the rows; none if these are the names.
+    """
     several = isinstance(labels, Iterable) and not isinstance(labels, str)
-    chosen = np.zeros(len(labels_shown))
+    chosen = np.zeros(len(row_names))
     places: dict[tuple[bool, object], list[int]] = {}
-    for i, x in enumerate(labels_shown):
+    for i, x in enumerate(row_names):
         # in Python True equals 1 and has its hash, so the key states which of the two it is
         places.setdefault((isinstance(x, bool), x), []).append(i)
+    counts = Counter(labels_shown)
+    for i, label in enumerate(labels_shown):
+        if counts[label] == 1:
+            places.setdefault((isinstance(label, bool), label), [i])
     for label in labels if several else [labels]:
         try:
             indices = places[isinstance(label, (bool, np.bool_)), label]
         except (KeyError, TypeError):  # a value that cannot be hashed is no label
-            raise _unknown_label(label, labels_shown) from None
+            is_repeated = isinstance(label, str) and counts[label] > 1
+            reason = "The label belongs to several codes, so the code names the row." if is_repeated else ""
+            raise _unknown_label(label, row_names, reason) from None
         chosen[indices] = 1
     return chosen
 

@@ -57,7 +57,7 @@ def list_values(name: str, attribute: Attribute, cells: Iterable[int], max_piece
         max_pieces: The number of pieces to print of the declared values; one more is printed if it is the last. The
             cells for missing values are all printed.
     """
-    cells, values = sorted(cells), attribute.values
+    cells, values = sorted(cells), attribute.cell_names
     own_cells = [i for i in cells if i < attribute.own_size]
     runs = list(_runs(own_cells)) if attribute.ordered else [(i, i) for i in own_cells]
     # a last piece takes no more room than the statement that one value is left out

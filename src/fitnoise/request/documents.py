@@ -492,7 +492,7 @@ class CellBudgetsSpec(SpecSection):
 
     def build(self, domain: Domain) -> CellBudgets:
         """Return the budgets of every joint cell of the attributes, in C order."""
-        labels_by_attribute = {a: [str(v) for v in domain[a].values] for a in self.attributes}
+        labels_by_attribute = {a: [str(v) for v in domain[a].cell_names] for a in self.attributes}
         if not isinstance(self.values, dict):
             if self.default is not None:
                 raise SpecError(

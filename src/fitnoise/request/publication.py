@@ -1021,6 +1021,15 @@ class Publication:
                 "No plan was made.",
                 place="series.attribute",
             )
+        if len(set(period.values)) < period.size:
+            raise SpecError(
+                "series-periods-of-one-label",
+                f"Two periods of {self.series!r} have one label.",
+                "Each period of a series is drawn by its label.",
+                "Give each period a label of its own.",
+                "No plan was made.",
+                place="series.attribute",
+            )
         refused = {
             "questions with finitely many answers": bool(self.questions),
             "further tables": bool(self.further_tables),

@@ -196,6 +196,19 @@ class Table:
             return {QUERY: tuple(range(self.matrix.shape[0]))}
         return {a: self.view(a).labels(domain[a]) for a in self.attributes}
 
+    def row_names(self, domain: Domain) -> dict[str, tuple[Code, ...]]:
+        """Return the names that distinguish the rows: the labels, or the codes of an attribute with repeated labels.
+
+        Args:
+            domain: The domain of the table.
+
+        Returns:
+            The names by column, as `labels`.
+        """
+        if self.matrix is not None:
+            return dict(self.labels(domain))
+        return {a: self.view(a).row_names(domain[a]) for a in self.attributes}
+
     def stubs(self, domain: Domain) -> tuple[dict[str, tuple[Code | float, ...]], ...]:
         """Return the columns of the released table that say what its rows are.
 
@@ -234,7 +247,7 @@ class Table:
             return np.broadcast_to(number.evaluate(math.prod(shape)), shape)
         if not isinstance(number, ByAttribute):
             return np.broadcast_to(np.float64(number), shape)
-        labels = self.labels(domain)
+        labels = self.row_names(domain)
         if number.attribute not in labels:
             raise WorkloadError(
                 "target-attribute-not-shown",

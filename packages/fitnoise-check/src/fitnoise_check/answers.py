@@ -41,10 +41,11 @@ def cell_of(a, value):
         need(value in bins, "a condition names a bin that the attribute does not have")
         return bins.index(value)
     if "codes" in a:
-        pairs = enumerate(zip(a["codes"], a.get("labels") or a["codes"], strict=True))
-        matches = [i for i, (code, label) in pairs if value == label or (value == code and type(value) is type(code))]
-        need(matches, "a condition is about a value that the domain does not have")
-        return matches[0]
+        pairs = list(enumerate(zip(a["codes"], a.get("labels") or a["codes"], strict=True)))
+        matches = {i for i, (code, _) in pairs if value == code and type(value) is type(code)}
+        matches = matches or {i for i, (_, label) in pairs if value == label}
+        need(len(matches) == 1, "a condition is about a value that the domain does not have, or has several times")
+        return matches.pop()
     return value - a["low"] if "low" in a else value
 
 

@@ -87,7 +87,9 @@ def row_targets(x, t, grid):
     recoded = t.get("groups", {}).get(name)
     is_plain = "codes" in d and name not in [x for view in SPANS for x in t.get(view, ())]
     need(is_plain or recoded, "targets are named by numbers or ranges", Unknown)
-    recoded = [*(recoded or d.get("labels") or d["codes"]), *d.get("missing", ())]
+    labels = d.get("labels") or ()
+    is_distinct = labels and len(set(labels)) == len(labels)
+    recoded = [*(recoded or (labels if is_distinct else d["codes"])), *d.get("missing", ())]
     return [x["values"].get(str(v), x.get("default")) for v in recoded]
 
 

@@ -208,8 +208,10 @@ def digest(text: str) -> str:
 
 
 def labelled(label: Label, language: Translator) -> str:
-    """Return a label without its code."""
-    return language.translate("page.table.total") if label.text is None else readable(label.text)
+    """Return a label, with its code only if other values may have this label."""
+    if label.text is None:
+        return language.translate("page.table.total")
+    return readable(f"{label.text} ({label.code})" if label.is_repeated and label.code else label.text)
 
 
 def render_table(

@@ -7,7 +7,6 @@ specification. An attribute has labels and documents. Its axis (:class:`fitnoise
 from __future__ import annotations
 
 import abc
-import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from datetime import date
 from fractions import Fraction
@@ -154,6 +153,11 @@ class Attribute(abc.ABC):
     def values(self) -> tuple[str | int, ...]:
         """The labels of all cells in a released table, in order: the values, then the missing-value categories."""
         return self.own_values + self.missing_cells
+
+    @property
+    def cell_names(self) -> tuple[Code, ...]:
+        """The names that distinguish all cells, in order: the labels, or the codes if two values have one label."""
+        return self.values
 
     @final
     def position(self, value: object) -> int:
@@ -321,9 +325,11 @@ class Attribute(abc.ABC):
             )
         taken = name in others or values.is_value(name)
         # A label is a name of a cell, and not a value of the data: `is_value` does not know it.
-        with contextlib.suppress(DomainError):
+        try:
             self.own_position(name)
             taken = True
+        except DomainError as error:
+            taken |= error.code == "domain.label-of-several-codes"
         if taken:
             raise DomainError(
                 "missing-cell-ambiguous",

@@ -231,13 +231,13 @@ class Amount(Attribute):
                 "No domain was made.",
             )
         numbered = {
-            name: ByValue(attribute, x.for_labels(by_attribute.values, "range", DomainError))
+            name: ByValue(attribute, x.for_labels(by_attribute.cell_names, "range", DomainError))
             for name, x in ends.items()
             if isinstance(x, ByValue)
         }
         # `replace` checks the ranges again, now with a number for each label.
         result = replace(self, **numbered)  # type: ignore[arg-type]  # each of its type
-        object.__setattr__(result, "_labels", tuple(map(str, by_attribute.values)))
+        object.__setattr__(result, "_labels", tuple(map(str, by_attribute.cell_names)))
         return result
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import reprlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import Field, model_validator
 
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel.checks import describe_value
-from fitnoise.kernel.codings import Code, Codes, Coding, as_python, encodable, refuse_repeated
+from fitnoise.kernel.codings import Code, Codes, Coding, as_python, encodable
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.request.attributes._base import (
@@ -38,6 +39,8 @@ from fitnoise.request.csv_rows import codes_from_texts, read_rows
 class Categorical(Attribute):
     """Unordered codes, with an optional label for each.
 
+    Several codes may have one label, such as the name of several towns. Their values are named by their codes.
+
     Args:
         codes: The codes in the data (all text, all whole numbers or all true/false), or a mapping code → label.
         column: The column of the data to read, when it is not named as the attribute.
@@ -53,7 +56,7 @@ class Categorical(Attribute):
             public, and part of the plan. fitnoise sorts it by value. With `None` the data hold the codes themselves.
 
     Raises:
-        DomainError: There are no codes, codes of mixed kinds, or codes or labels that repeat.
+        DomainError: There are no codes, codes of mixed kinds, or a code twice.
         DomainError: A whole number is 2^53 or more in size, or a label is not a text that UTF-8 can write.
         DomainError: A label is the code of another value.
         DomainError: Two cells cannot be distinguished, or the column or a part of `missing` is invalid.
@@ -74,6 +77,7 @@ class Categorical(Attribute):
     lookup: tuple[tuple[Code, Code], ...] | None = None
     coding: Coding = field(init=False, repr=False)
     _positions: Mapping[tuple[bool, object], int] = field(init=False, repr=False, compare=False)
+    _repeated_labels: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __init__(
         self,
@@ -99,7 +103,6 @@ class Categorical(Attribute):
                 place="codes",
             )
         coding = Codes(tuple(as_python(c) for c in codes))
-        refuse_repeated("label", labels or ())
         if labels is not None and not all(isinstance(x, str) and x and encodable(x) for x in labels):
             raise DomainError(
                 "label-invalid",
@@ -126,8 +129,11 @@ class Categorical(Attribute):
         object.__setattr__(self, "codes", coding.codes)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "column", column)
+        repeated = frozenset(label for label, count in Counter(labels).items() if count > 1)
+        object.__setattr__(self, "_repeated_labels", repeated)
         # Keys say if a name is a Boolean, because True and 1 have one hash.
-        names = (*enumerate(labels or ()), *enumerate(coding.codes))
+        single = ((i, label) for i, label in enumerate(labels or ()) if label not in repeated)
+        names = (*single, *enumerate(coding.codes))
         positions: dict[tuple[bool, object], int] = {(isinstance(name, bool), name): i for i, name in names}
         object.__setattr__(self, "_positions", FixedMapping(positions))
         object.__setattr__(self, "lookup", None if lookup is None else _lookup(lookup, coding))
@@ -152,7 +158,7 @@ class Categorical(Attribute):
             options: Further arguments of the class: `missing`, `if_missing`, `if_outside`, `date_part` and `lookup`.
 
         Raises:
-            DomainError: The file cannot be read, has no column `code` or no code, or has a code or a label twice.
+            DomainError: The file cannot be read, has no column `code` or no code, or has a code twice.
             DomainError: A label is empty, or a whole number is 2^53 or more in size.
             DomainError: The class refuses the codes or the options.
         """
@@ -187,8 +193,13 @@ class Categorical(Attribute):
         """The labels, if there are any, otherwise the codes."""
         return self.labels if self.labels is not None else self.codes
 
+    @property
+    def cell_names(self) -> tuple[Code, ...]:
+        """The labels and the names of missing-value categories; codes for the labels if two values have one label."""
+        return (*self.codes, *self.missing_cells) if self._repeated_labels else self.values
+
     def own_position(self, value: object) -> int:
-        """Return the cell of a code, or of a label.
+        """Return the cell of a code, or of a label that one value has.
 
         Args:
             value: A declared code, or a label as tables show it.
@@ -197,8 +208,16 @@ class Categorical(Attribute):
             The position of the cell, from 0.
 
         Raises:
-            DomainError: The value is neither a code nor a label.
+            DomainError: The value is neither a code nor a label, or several codes have this label.
         """
+        if isinstance(value, str) and value in self._repeated_labels:
+            raise DomainError(
+                "label-of-several-codes",
+                f"The label {value!r} belongs to several codes.",
+                "A value with such a label is named by its code.",
+                "Give the code.",
+                "The value was not found.",
+            )
         with contextlib.suppress(KeyError, TypeError):  # what has no hash is neither
             return self._positions[isinstance(value, bool), value]
         raise unknown_value(repr(value), "It must be a code or a label of the attribute.")

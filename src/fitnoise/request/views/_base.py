@@ -139,6 +139,12 @@ class View(abc.ABC):
         further = attribute.further_columns if cells.stop else {}
         return {name: self.labels(attribute), **{f"{name}_{ending}": x[cells] for ending, x in further.items()}}
 
+    @final
+    def row_names(self, attribute: Attribute) -> tuple[Code, ...]:
+        """Return the names that distinguish the rows: the labels, or codes if two values have one label."""
+        cells = self.labelled_cells(attribute)
+        return attribute.cell_names[cells] if cells.stop else self.labels(attribute)
+
     def unshown(self, attribute: Attribute) -> tuple[int, ...]:
         """Return the positions of the other cells that no query of the view counts, in order."""
         del attribute
