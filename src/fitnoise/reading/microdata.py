@@ -737,8 +737,9 @@ def _read_values(space: RecordSpace, path: Path) -> Indices:
     Raises:
         ReleaseError: The file is missing, or holds no records of these attributes.
     """
-    # codes, if there are any: two values may have one label
-    keys = {f"{name}_{CODE}" if CODE in space.attribute(name).further_columns else name for name in space.names}
+    # codes where two values have one label
+    attributes = {name: space.attribute(name) for name in space.names}
+    keys = {name if a.cell_names == a.values else f"{name}_{CODE}" for name, a in attributes.items()}
     key_columns = [x for x in space.columns if x.name in keys]
     is_csv = path.suffix.lower() == ".csv"
     columns = _read_csv(space, path) if is_csv else _read_parquet(space, path)
