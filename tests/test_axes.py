@@ -7,12 +7,13 @@ from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import fitnoise as fn
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Codes, CodingWithMissing, Cuts, Range, Steps
 from fitnoise.kernel.dates import DateField, DatePart
-from fitnoise.kernel.domain import Axis, Domain, axis_key, cell_key
+from fitnoise.kernel.domain import Axis, Domain, JointAxis, axis_key, cell_key
 from fitnoise.kernel.immutable import changeable
 from fitnoise.kernel.places import LeafCodes, ListedTree, RegularTree
 from refused import refused
@@ -389,3 +390,73 @@ def test_a_key_names_the_column_and_follows_the_axis_of_classes():
     assert "codes" not in vars(large["place"].tree)
     with refused("domain.unknown-attribute"):
         cell_key(large, "b in a")
+
+
+# --- joint axes ------------------------------------------------------------------------------------
+
+
+def domain_of_three():
+    axes = {"u": Axis(Range(0, 3), "x"), "s": Axis(Codes(("f", "m"))), "v": Axis(Range(0, 2), "x")}
+    return Domain(axes, [JointAxis(("u", "v"), ((0, 1), (1, 0), (1, 2), (3, 1)))])
+
+
+def test_counts_along_a_joint_axis_are_those_of_its_cells(rng):
+    domain, counts = domain_of_three(), np.zeros((2, 4, 3), dtype=np.int64)
+    for u, v in domain.joint["u × v"].cells:
+        counts[:, u, v] = rng.integers(1, 9, 2)
+    axes = domain.counting_axes(("s", "u × v"))
+    assert axes == ((("s",), ("s",)), (("u", "v"), ("u × v",)))
+    expected = np.stack([counts[:, u, v] for u, v in domain.joint["u × v"].cells], axis=1)
+    np.testing.assert_array_equal(domain.counts_along(counts, axes), expected)
+    counts[0, 2, 2] = 1
+    with refused("data.combination-not-planned"):
+        domain.counts_along(counts, axes)
+    for margin in (("u × v", "u"), ("v", "s", "u × v")):
+        with refused("domain.joint-axis-beside-attribute"):
+            domain.counting_axes(margin)
+    assert domain.joint["u × v"].column("v").tolist() == [1, 0, 2, 1]
+    assert domain.attributes_of("u × v") == ("u", "v")
+    assert (domain.attribute_of("u × v"), domain.attributes_of("s")) == ("u × v", ("s",))
+
+
+def test_the_key_of_a_joint_axis_covers_its_attributes_and_all_its_cells():
+    domain = domain_of_three()
+    axes = dict(domain.entries)
+    others = [
+        Domain(axes, [JointAxis(("u", "v"), ((0, 1), (1, 0), (1, 2)))]),
+        Domain(axes | {"v": Axis(Range(1, 3), "x")}, domain.joint.values()),
+    ]
+    keys = {cell_key(x, "u × v") for x in (domain, *others)} | {cell_key(domain, a) for a in axes}
+    assert len(keys) == 6
+    assert cell_key(Domain(axes, domain.joint.values()), "u × v") in keys
+
+
+@pytest.mark.parametrize(
+    ("names", "cells"),
+    [
+        (("u",), ((0,),)),
+        (("u", "w"), ((0, 0),)),
+        (("u", "u"), ((0, 0),)),
+        (("u", "amount"), ((0, 0),)),
+        (("u", "v"), ()),
+        (("u", "v"), ((0, 1), (0, 1))),
+        (("u", "v"), ((1, 0), (0, 1))),
+        (("u", "v"), ((0, 3),)),
+        (("u", "v"), ((-1, 0),)),
+        (("u", "v"), ((0, 1, 2),)),
+        (("u", "v"), ((0, True),)),
+    ],
+)
+def test_a_joint_axis_that_does_not_fit_is_refused(names, cells):
+    amount = fn.Domain(amount=fn.Amount(0, 10, step=1)).axes["amount"]
+    axes = dict(domain_of_three().entries) | {"amount": amount}
+    with refused("domain.joint-axis-invalid"):
+        Domain(axes, [JointAxis(names, cells)])
+
+
+def test_two_joint_axes_have_no_attribute_in_common():
+    axes = dict(domain_of_three().entries)
+    with refused("domain.joint-axis-invalid"):
+        Domain(axes, [JointAxis(("u", "v"), ((0, 0),)), JointAxis(("v", "s"), ((0, 0),))])
+    with refused("domain.attribute-name-repeated"):
+        Domain(axes | {"u × v": axes["s"]}, [JointAxis(("u", "v"), ((0, 0),))])

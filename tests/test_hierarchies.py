@@ -100,10 +100,13 @@ def test_the_leaves_may_be_called_as_the_hierarchy():
 def test_a_level_is_laid_out_along_the_levels_above_it():
     domain = fn.Domain(geo=zoo.places(2, 3, 2), sex=fn.Ordered(0, 1))
     regions, districts, tracts = "region", "district in region", "tract in district"
-    assert domain.axes.counting_axes(("sex", regions)) == (("sex", ("sex",)), ("region", ("region",)))
-    assert domain.axes.counting_axes((districts, "sex")) == (("district", (regions, districts)), ("sex", ("sex",)))
-    assert domain.axes.counting_axes((regions, districts, tracts)) == (("tract", (regions, districts, tracts)),)
-    assert domain.axes.counting_axes((tracts,)) == (("tract", ("district", tracts)),)
+    assert domain.axes.counting_axes(("sex", regions)) == ((("sex",), ("sex",)), (("region",), ("region",)))
+    assert domain.axes.counting_axes((districts, "sex")) == (
+        (("district",), (regions, districts)),
+        (("sex",), ("sex",)),
+    )
+    assert domain.axes.counting_axes((regions, districts, tracts)) == ((("tract",), (regions, districts, tracts)),)
+    assert domain.axes.counting_axes((tracts,)) == ((("tract",), ("district", tracts)),)
     for odd in ((districts, "tract in region"), ("geo", districts), ("tract in region", "district")):
         with refused("domain.shares-not-nested"):
             domain.axes.counting_axes(odd)

@@ -1028,12 +1028,14 @@ def test_without_a_requested_margin_only_left_out_records_are_counted():
 
 def test_counts_by_levels_are_those_of_the_places_in_them(rng):
     """Counted by an attribute, of which a margin shows the levels, or one of them alone."""
-    counts, sizes = rng.integers(0, 9, (6, 2)), {"region": 2, "town": 3, "sex": 2}
-    margins = [("place", ("region", "town")), ("sex", ("sex",))]
+    counts = rng.integers(0, 9, (6, 2))
+    domain = fn.Domain(place=zoo.places(2, 3, levels=("region", "town")), sex=fn.Ordered(0, 1)).axes
+    axes = domain.counting_axes(("region", "town in region", "sex"))
+    assert axes == ((("town",), ("region", "town in region")), (("sex",), ("sex",)))
     levels = counts.reshape(2, 3, 2)
-    for margin, expected in ((("region", "town", "sex"), levels), (("sex", "region"), levels.sum(axis=1).T)):
+    for margin, expected in ((("region", "town in region", "sex"), levels), (("sex", "region"), levels.sum(axis=1).T)):
         np.testing.assert_array_equal(
-            measuring._margin_counts({("place", "sex"): counts}, margins, margin, sizes), expected
+            measuring._margin_counts({("town", "sex"): counts}, axes, margin, domain), expected
         )
 
 

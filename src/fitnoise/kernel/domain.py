@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fitnoise.errors import DomainError
+from fitnoise.errors import DataError, DomainError
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.codings import VALUE_CODINGS, Coding, CodingWithMissing, encodable
 from fitnoise.kernel.dates import DateField
@@ -31,6 +32,9 @@ from fitnoise.kernel.units import Adjacency, DataSource, PrivacyUnit, RecordBoun
 
 CODINGS: Final[tuple[type[Coding], ...]] = (CodingWithMissing, LeafCodes, *VALUE_CODINGS)
 """The codings of axes."""
+
+JOINED: Final = " × "
+"""The text between the names of a joint axis."""
 
 
 @final
@@ -129,23 +133,51 @@ class Axis:
 
 
 @final
+@dataclass(frozen=True)
+class JointAxis:
+    """An axis whose cells are combinations of cells of several axes. All other combinations have no cell.
+
+    names: At least two axes or levels, of different axes, and no amount.
+    cells: The position along each of these, for every cell; in increasing order, each combination once.
+
+    Nothing proves that the other combinations do not occur. A record with one of them is not counted, so a price by
+    these cells holds for any list.
+    """
+
+    names: tuple[str, ...]
+    cells: tuple[tuple[int, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the axis: "age × group"."""
+        return JOINED.join(self.names)
+
+    def column(self, name: str) -> Indices:
+        """Return the position along one of the named axes, for every cell."""
+        return np.array(self.cells)[:, self.names.index(name)]
+
+
+@final
 @dataclass(frozen=True, init=False)
 class Domain(Mapping[str, Axis]):
     """Named axes, in order: `Domain({"state": Axis(Codes(codes)), "age": Axis(Range(0, 85), ordered=True)})`.
 
     Levels of a hierarchy can be looked up by name, as axes can. A record has one cell of the hierarchy, so iteration
-    yields the hierarchy and not its levels.
+    yields the hierarchy and not its levels. A design may count by joint axes, which are no axes of the mapping.
 
     Raises:
         DomainError: There are no axes, or two names differ at most in case.
         DomainError: A name is empty, or holds a line break, a tab or a double quote.
         DomainError: A value is not an axis.
         DomainError: An amount has a range for each cell of another axis, and the domain has no axis with these cells.
+        DomainError: A joint axis does not fit the axes, or two have one axis in common.
     """
 
     entries: tuple[tuple[str, Axis], ...]
+    joint: Mapping[str, JointAxis]
+    """The joint axes by name."""
     sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
-    """The number of cells of everything by which a design may count: attributes, levels, and shares of levels.
+    """The number of cells of everything by which a design may count: attributes, levels, shares of levels, joint axes.
 
     The share "county in state" exists where all states have equally many counties. It is the position of a record's
     county in its state, 0 for the first. State and share determine the county.
@@ -156,7 +188,7 @@ class Domain(Mapping[str, Axis]):
     """For each attribute and level its attribute, its depth and its axis."""
     _shares: Mapping[str, HierarchyShare] = field(init=False, repr=False, compare=False)
 
-    def __init__(self, axes: Mapping[str, Axis]) -> None:
+    def __init__(self, axes: Mapping[str, Axis], joint: Iterable[JointAxis] = ()) -> None:
         # Copied first: a mapping could answer otherwise after it was checked.
         items = tuple(dict(axes).items())
         if not items:
@@ -182,19 +214,25 @@ class Domain(Mapping[str, Axis]):
             for name, entry in _names(home, axis):
                 _check_name(name, lowered)
                 by_name[name] = entry
-        for home, axis in items:
-            _check_classes(home, axis, dict(items))
         shares: dict[str, HierarchyShare] = {}
         sizes: dict[str, int] = {}
         for home, axis in items:
+            _check_classes(home, axis, dict(items))
             sizes |= {name: entry.size for name, (_, _, entry) in _names(home, axis)}
             for name, part in _shares(home, axis):
                 # A share, such as "county in state", must not have the name of an attribute either.
                 _check_name(name, lowered)
                 shares[name], sizes[name] = part, part.size
+        joint_axes, joined = tuple(joint), set[str]()
+        for one in joint_axes:
+            _check_joint(one, by_name, joined)
+            _check_name(one.name, lowered)
+            sizes[one.name] = len(one.cells)
+        by_joint = {one.name: one for one in joint_axes}
         steps = {name: axis.steps for name, axis in items if axis.steps}
         object.__setattr__(self, "entries", items)
-        for name, value in (("sizes", sizes), ("steps", steps), ("_by_name", by_name), ("_shares", shares)):
+        values = (("sizes", sizes), ("steps", steps), ("_by_name", by_name), ("_shares", shares), ("joint", by_joint))
+        for name, value in values:
             object.__setattr__(self, name, FixedMapping(value))
 
     def __getitem__(self, name: str) -> Axis:
@@ -288,14 +326,28 @@ class Domain(Mapping[str, Axis]):
     def attribute_of(self, name: str) -> str:
         """Return the attribute to which a level or a share belongs; for the name of an attribute, this name.
 
+        A joint axis belongs to none of its attributes: the result is its own name.
+
         Args:
-            name: The name of an attribute, a level or a share (`county in state`).
+            name: The name of an attribute, a level, a share (`county in state`) or a joint axis.
 
         Raises:
             DomainError: There is no such attribute.
         """
-        part = self._shares.get(name)
-        return part.home if part is not None else self._entry(name)[0]
+        if name in self.joint:
+            return name
+        return self._shares[name].home if name in self._shares else self._entry(name)[0]
+
+    def attributes_of(self, name: str) -> tuple[str, ...]:
+        """Return the attributes that a counter reads for a name: several for a joint axis, otherwise `attribute_of`.
+
+        Args:
+            name: The name of an attribute, a level, a share or a joint axis.
+
+        Raises:
+            DomainError: There is no such attribute.
+        """
+        return tuple(map(self.attribute_of, self.joint[name].names if name in self.joint else (name,)))
 
     def is_nested(self, upper: str, lower: str, above: Indices) -> bool:
         """Return True if `above` gives, for each place of the level `lower`, its place of the level `upper`.
@@ -368,21 +420,60 @@ class Domain(Mapping[str, Axis]):
         """The number of cells of the domain, Π sizes."""
         return math.prod(self.shape)
 
-    def counting_axes(self, margin: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def counting_axes(self, margin: Sequence[str]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
         """Return the attributes and levels by which records are counted for a margin, each with the axes it lies along.
 
         The counts of a level are laid out along a level above it and the shares from there down. `county` lies along
-        (`state`, `county in state`), in C order. A name without a share of its hierarchy lies along itself.
+        (`state`, `county in state`), in C order. Several attributes lie along their joint axis (`counts_along`). A name
+        without a share of its hierarchy lies along itself.
 
         Raises:
-            DomainError: Shares do not follow one another down the tree.
+            DomainError: Shares do not follow one another down the tree, or one attribute is to be counted twice.
         """
         # A hierarchy with shares in the margin is counted once, by one level, for all of its names.
         shared = dict.fromkeys(self._shares[name].home for name in margin if name in self._shares)
         out = {home: self._path(home, [name for name in margin if self.attribute_of(name) == home]) for home in shared}
-        return tuple({axis: None for name in margin for axis in [out.get(self.attribute_of(name), (name, (name,)))]})
+        out |= {name: (one.names, (name,)) for name, one in self.joint.items()}
+        joined = {home for name in margin if name in self.joint for home in self.attributes_of(name)}
+        if not joined.isdisjoint(map(self.attribute_of, margin)):
+            raise DomainError(
+                "joint-axis-beside-attribute",
+                f"The margin {list(margin)} has a joint axis and one of its attributes.",
+                "Records are counted by each attribute once.",
+                "Count by the joint axis alone.",
+                "Nothing was read and nothing was charged.",
+            )
+        return tuple(dict.fromkeys(out.get(self.attribute_of(name), ((name,), (name,))) for name in margin))
 
-    def _path(self, home: str, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    def counts_along(
+        self, counts: NDArray[Any], axes: Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
+    ) -> NDArray[Any]:
+        """Return counts along the axes of a margin.
+
+        Args:
+            counts: The counts of the attributes and levels of `axes`, in their order.
+            axes: The result of :meth:`counting_axes` for the margin.
+
+        Raises:
+            DataError: There are records with a combination of cells that a joint axis does not have.
+        """
+        out = counts.reshape([math.prod(self.sizes[a] for a in names) for names, _ in axes])
+        for position, (names, (name, *_)) in enumerate(axes):
+            if name in self.joint:
+                cells = np.ravel_multi_index(np.array(self.joint[name].cells).T, [self.sizes[a] for a in names])
+                if np.delete(out, cells, position).any():
+                    raise DataError(
+                        "combination-not-planned",
+                        f"The data have records with combinations of {list(names)} that the plan does not list.",
+                        "The plan lists all combinations that the declarations of these attributes allow.",
+                        "Make the plan again from the specification. If the error stays, report it to the authors of "
+                        "fitnoise, because the list is then not complete.",
+                        "Nothing was measured and nothing was charged.",
+                    )
+                out = out.take(cells, position)
+        return np.asarray(out.reshape([self.sizes[name] for _, names in axes for name in names]))
+
+    def _path(self, home: str, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the level by which levels and shares of a hierarchy are counted, and the axes along which it lies."""
         # Shares follow one another if the levels at which they start and end, in order, make exactly the given names.
         parts = [self._shares[name] for name in names if name in self._shares]
@@ -398,7 +489,7 @@ class Domain(Mapping[str, Axis]):
                 "Use shares of which each starts at the level where the one before ends.",
                 "Nothing was read and nothing was charged.",
             )
-        return path[-1], axes
+        return (path[-1],), axes
 
 
 @final
@@ -473,6 +564,28 @@ def _check_classes(home: str, axis: Axis, axes: Mapping[str, Axis]) -> None:
             )
 
 
+def _check_joint(one: JointAxis, by_name: Mapping[str, tuple[str, int, Axis]], joined: set[str]) -> None:
+    """Raise DomainError for a joint axis that does not fit the axes; remember the axes that it joins."""
+    entries = [by_name[name] for name in one.names if name in by_name]
+    homes, lengths = {home for home, *_ in entries}, [range(axis.size) for *_, axis in entries if not axis.steps]
+    fits = 1 < len(one.names) == len(lengths) == len(homes) and joined.isdisjoint(homes) and len(one.cells) > 0
+    # A record of a cell that is listed twice would count twice.
+    if not fits or [*one.cells] != sorted({*one.cells}) or not all(_is_within(cell, lengths) for cell in one.cells):
+        raise DomainError(
+            "joint-axis-invalid",
+            f"The joint axis of {list(one.names)} does not fit the axes of its domain.",
+            "It joins at least two axes, none of which is an amount or in another joint axis, and lists combinations "
+            "of their cells in increasing order.",
+            "Give such names and combinations.",
+            "No domain was made.",
+        )
+    joined |= homes
+
+
+def _is_within(cell: Sequence[object], lengths: Sequence[range]) -> bool:
+    return len(cell) == len(lengths) and all(type(i) is int and i in r for i, r in zip(cell, lengths, strict=True))
+
+
 def _check_name(name: object, lowered: dict[str, str]) -> None:
     """Raise DomainError for a name that cannot be a column, or that another one is taken for; remember it."""
     if type(name) is not str or not name.strip() or not encodable(name) or any(c in name for c in '\n\r\t"\0'):
@@ -502,20 +615,24 @@ def cell_key(domain: Domain, name: str) -> str:
     It covers the column, the part of a date, and the coding: codes or ends in order, and the cells of missing and
     other values. For an amount with ranges by class it covers the axis of the classes. No label is covered: a publisher
     may correct one, and keeps the account. The key of a hierarchy is that of its leaves: its levels have keys of
-    their own.
+    their own. For a joint axis it covers the keys of its attributes, and all its cells.
 
     Args:
         domain: The domain of the axis.
-        name: The name of an attribute or a level.
+        name: The name of an attribute, a level or a joint axis.
 
     Raises:
         DomainError: There is no such attribute.
     """
-    axis = domain[name]
-    date_part = None if axis.date_part is None else axis.date_part.document
-    classifier = axis.coding.attribute
-    class_key = None if classifier is None else cell_key(domain, classifier)
-    definition = [domain.column(name), date_part, axis.coding.definition, class_key]
+    if name in domain.joint:
+        joint = domain.joint[name]
+        definition: list[Any] = [[cell_key(domain, a) for a in joint.names], joint.cells]
+    else:
+        axis = domain[name]
+        date_part = None if axis.date_part is None else axis.date_part.document
+        classifier = axis.coding.attribute
+        class_key = None if classifier is None else cell_key(domain, classifier)
+        definition = [domain.column(name), date_part, axis.coding.definition, class_key]
     # No spaces: equal definitions give equal bytes, and so equal keys.
     document = json.dumps(definition, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(document.encode("ascii")).hexdigest()
@@ -526,7 +643,7 @@ def axis_key(domain: Domain, name: str) -> str:
 
     Args:
         domain: The domain of the axis.
-        name: The name of an attribute or a level.
+        name: The name of an attribute, a level or a joint axis.
 
     Raises:
         DomainError: There is no such attribute.

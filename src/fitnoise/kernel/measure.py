@@ -48,11 +48,11 @@ from fitnoise.kernel.counting import Counter, Margins, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
 from fitnoise.kernel.counting.sealed import sealed as file_of_counts
 from fitnoise.kernel.designs._base import Answers, Counts, Design, Margin, NoiseSource
-from fitnoise.kernel.domain import axis_key
+from fitnoise.kernel.domain import Domain, axis_key
 from fitnoise.kernel.ledger import Ledger, LedgerEntry, Price
 from fitnoise.kernel.order import Order
 
-_RequiredAxes = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
+_RequiredAxes = Mapping[Margin, Sequence[tuple[tuple[str, ...], tuple[str, ...]]]]
 """The margins, each with the attributes and levels by which records are counted for it (`Domain.counting_axes`)."""
 
 
@@ -407,7 +407,7 @@ def _exact_answers(
     The counts are those of `times` periods, each with at most `max_records` records.
     """
     counted = Tally(margins)
-    margin_counts = {m: _margin_counts(counted, axes, m, order.domain.sizes) for m, axes in required.items()}
+    margin_counts = {m: _margin_counts(counted, axes, m, order.domain) for m, axes in required.items()}
     tally = Tally(margin_counts, left_out)
     max_records = _max_parts(order, times)
     return [d.exact_answers(tally, order.adjacency, max_records) for d in order.designs]
@@ -447,35 +447,37 @@ def _required_margins(order: Order) -> _RequiredAxes:
 
 def _counter_margins(required: _RequiredAxes) -> list[Margin]:
     """Return the margins that the counter must count, sorted."""
-    return maximal([tuple(a for a, _ in axes) for axes in required.values()])
+    return maximal([tuple(a for names, _ in axes for a in names) for axes in required.values()])
 
 
 def _needed_margins(order: Order, designs: Sequence[Design]) -> set[Margin]:
     """Return all margins of designs of an order, each in the order of the domain, and those of attributes without any.
 
     A design has no margin of an attribute all of whose values count in the same numbers, such as one group of all
-    values. Its own margin makes the counter read it, so that the rule for records outside the domain applies there too.
-    No answer depends on this margin.
+    values. It has none of an attribute that follows from another one of a joint axis. Their own margins make the
+    counter read them, so that the rule for records outside the domain applies there too. No answer depends on these.
     """
     # One order of attributes: designs that name them in different orders share one count.
     position_of = {a: i for i, a in enumerate(order.domain.sizes)}
     needed = {tuple(sorted(m, key=position_of.__getitem__)) for d in designs for m in d.margins()}
     # A level or a share stands for its hierarchy: its counter reads the same column and finds the same records outside.
-    read = {order.domain.attribute_of(a) for m in needed for a in m}
-    return needed | {(a,) for d in designs for a in d.attributes() if order.domain.attribute_of(a) not in read}
+    read = {a for m in needed for name in m for a in order.domain.attributes_of(name)}
+    # A plan may count by one attribute of a joint axis in place of all: the others are read, and all compared with it.
+    names = {a for d in designs for a in d.attributes()} | set(order.domain.joint)
+    return needed | {(a,) for a in names if not read.issuperset(order.domain.attributes_of(a))}
 
 
 def _margin_counts(
-    counted: Counts, attributes: Sequence[tuple[str, tuple[str, ...]]], margin: Margin, sizes: Mapping[str, int]
+    counted: Counts, axes: Sequence[tuple[tuple[str, ...], tuple[str, ...]]], margin: Margin, domain: Domain
 ) -> NDArray[Any]:
     """Return counts over a margin, with one axis for each of its names.
 
     Args:
         counted: The counts over attributes, as the counter gave them.
-        attributes: The attributes that are counted for the margin, each with the axes to which its cells belong.
-        margin: The names of attributes, levels and shares.
-        sizes: The number of cells along each name.
+        axes: The attributes that are counted for the margin, with the axes to which their cells belong.
+        margin: The names of attributes, levels, shares and joint axes.
+        domain: The domain of the order.
     """
-    names = tuple(name for _, axes in attributes for name in axes)
-    counts = counted[tuple(a for a, _ in attributes)].reshape([sizes[name] for name in names])
+    counts = domain.counts_along(counted[tuple(a for names, _ in axes for a in names)], axes)
+    names = tuple(name for _, names in axes for name in names)
     return counts if names == margin else summed(counts, names, margin)

@@ -25,6 +25,7 @@ from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import plan_tables, planner_by_name
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, english
+from fitnoise.planning.joint_axes import with_joint_axes
 from fitnoise.planning.plan import Plan
 from fitnoise.request.arguments import checked
 from fitnoise.request.finite_queries import FiniteQuery
@@ -433,7 +434,7 @@ def _publication(
     default: Privacy = Privacy.ZCDP,
     **fields: Any,
 ) -> Publication:
-    """Return the request as one publication. `fields`: further fields, None where a field is not set."""
+    """Return the request as one publication, with joint axes. `fields`: further fields, None where one is not set."""
     fields = {name: x for name, x in fields.items() if x is not None}
     if isinstance(workload, Publication):
         if fields or privacy is not None or epsilon is not None or delta != 1e-6:
@@ -444,7 +445,7 @@ def _publication(
                 "Change them in the Publication.",
                 "Nothing was planned.",
             )
-        return workload
+        return with_joint_axes(workload)
     if epsilon is not None and "budget" in fields:
         raise SpecError(
             "epsilon-and-budget",
@@ -468,4 +469,4 @@ def _publication(
     if epsilon is not None:
         pure = promised is Privacy.PURE
         fields["budget"] = Budget(epsilon=epsilon) if pure else Budget(epsilon=float(epsilon), delta=delta)
-    return Publication(workload=workload, delta=delta, gap=gap, privacy=promised, **fields)
+    return with_joint_axes(Publication(workload=workload, delta=delta, gap=gap, privacy=promised, **fields))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fitnoise.algebra import rules
 from fitnoise.errors import PlanError, SpecError
-from fitnoise.kernel.domain import axis_key
+from fitnoise.kernel.domain import JOINED, axis_key
 from fitnoise.kernel.profiles import ChargedPlan, Profile, joint
 from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours, PrivacyUnit
 from fitnoise.planning.comparison import plan as make_plan
@@ -299,6 +299,14 @@ def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[
     used = {key for c in charges for key, _ in c.profile.axes}
     if not used <= set(keys):
         odd = sorted(key.rpartition(":")[0] for key in used - set(keys))
+        if JOINED in "".join(odd):
+            raise PlanError(
+                "given-plans-count-jointly",
+                f"The given plans count attributes of one column jointly: {odd}.",
+                "Their cost is known by joint cells, of which the cells of one attribute are not sums.",
+                "Request the tables in the plan itself, before it is charged.",
+                "Nothing was planned.",
+            )
         raise PlanError(
             "attributes-of-given-plans",
             f"The given plans use the attributes {odd}, which this domain does not define as they do.",

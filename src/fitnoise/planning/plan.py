@@ -21,6 +21,7 @@ from fitnoise.display import HtmlDisplay
 from fitnoise.errors import FitnoiseError, PlanError, ReleaseError
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.designs.questions import Mechanism
+from fitnoise.kernel.domain import JointAxis
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Order, account
 from fitnoise.kernel.periods import Series
@@ -32,6 +33,7 @@ from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
 from fitnoise.mechanisms.registry import planner_by_name, suitable_planner
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
+from fitnoise.planning.joint_axes import with_joint_axes
 from fitnoise.request.arguments import checked
 from fitnoise.request.curves import LossSummary, epsilon_at
 from fitnoise.request.documents import Spec
@@ -306,7 +308,14 @@ class Plan(HtmlDisplay):
         spec = Spec.from_publication(self.publication).document()
         answers = [p.document() for p in self.questions]
         entries = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
-        return {"fitnoise_plan": FORMAT, "spec": spec, "tables": entries, "questions": answers}
+        joint = [{"attributes": list(x.names), "cells": [list(cell) for cell in x.cells]} for x in self._joint_axes]
+        listed = {"joint_axes": joint} if joint else {}
+        return {"fitnoise_plan": FORMAT, "spec": spec, **listed, "tables": entries, "questions": answers}
+
+    @property
+    def _joint_axes(self) -> tuple[JointAxis, ...]:
+        """The joint cells of attributes that read one column, as the plan lists them."""
+        return tuple(self.publication.domain.axes.joint.values())
 
     def to_json(self) -> str:
         """Return canonical JSON: equal plans give equal texts.
@@ -409,6 +418,18 @@ class Plan(HtmlDisplay):
         # The names come first, so that a plan of a newer fitnoise is refused for its mechanism.
         mechanisms = [planner_by_name(t["mechanism"]).mechanism for t in tables]
         publication = Spec.parse(document["spec"]).publication()
+        if "joint_axes" in document:
+            listed = ((tuple(x["attributes"]), tuple(map(tuple, x["cells"]))) for x in document["joint_axes"])
+            publication = publication.with_joint_axes([JointAxis(*x) for x in listed])
+            # Another list gives wrong numbers, at no other cost.
+            if publication.domain.axes.joint != with_joint_axes(publication).domain.axes.joint:
+                raise PlanError(
+                    "joint-axes-not-implied",
+                    "The plan lists other joint cells than its declarations imply.",
+                    "",
+                    "Use the plan as fitnoise wrote it, or plan again.",
+                    "Nothing was measured.",
+                )
         if not isinstance(finite, list) or len(finite) != len(publication.questions):
             raise other_question_count()
         if len(mechanisms) != len(publication.groups):

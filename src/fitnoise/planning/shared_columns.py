@@ -1,22 +1,26 @@
 """Warnings about attributes that read one column, such as age and age group.
 
-Plans treat all attributes as unrelated. Numbers of one attribute can be sums over another one of the same column, and
-the published numbers then need not add up. The warnings follow from the declarations alone
-(:mod:`fitnoise.request.joint_cells`). No plan and no hash depends on them.
+Numbers of one attribute can be sums over another one of the same column. A plan counts such attributes jointly where it
+can (:mod:`fitnoise.planning.joint_axes`). Elsewhere it treats them as unrelated, and the published numbers need not add
+up. The warnings follow from the declarations alone (:mod:`fitnoise.request.joint_cells`). No plan and no hash depends
+on them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from fitnoise.errors import DomainError
 from fitnoise.messages import Message, Value, ValueKind
+from fitnoise.planning.joint_axes import counted_attributes
 from fitnoise.planning.plan import Plan
 from fitnoise.request.coverage import list_values
 from fitnoise.request.domain import Domain
+from fitnoise.request.joint_axes import attributes_along, used_joint_axes
 from fitnoise.request.joint_cells import Block, SharedColumn, Unreached, shared_columns
-from fitnoise.request.workloads import Family, Workload
+from fitnoise.request.workloads import axes_with_impossible_rows, used_attributes
 
 COMPARED_DOMAINS = 16
 """The number of domains whose joint cells are kept: a page states them several times."""
@@ -33,7 +37,7 @@ def warnings(plan: Plan) -> Iterator[Message]:
     domain = plan.publication.workload.domain
     for column in _columns(plan):
         try:
-            yield from map(_unrelated, column.blocks)
+            yield from (_unrelated(x) for x in column.blocks if not _agree(plan, x))
             yield from (_unreached(domain, each) for each in column.unreached)
         except DomainError:
             # A plan does not need the joint cells, so a column of millions of values is no error.
@@ -52,24 +56,37 @@ def unrelated(plan: Plan) -> tuple[tuple[str, ...], ...]:
     groups: list[tuple[str, ...]] = []
     for column in _columns(plan):
         try:
-            groups += [block.attributes for block in column.blocks]
+            groups += [block.attributes for block in column.blocks if not _agree(plan, block)]
         except DomainError:
             continue
     return tuple(groups)
 
 
-def counted_attributes(workload: Workload) -> set[str]:
-    """Return the attributes and levels by whose values some table counts, without those that it only adds up.
+def counted_jointly(plan: Plan) -> Iterator[Message]:
+    """Yield a sentence for each group of attributes of one column that the plan counts jointly.
 
     Args:
-        workload: The tables.
+        plan: The plan; no data are read.
     """
-    names: set[str] = set()
-    for part in workload.tables.parts:
-        table = part.template if isinstance(part, Family) else part
-        names |= set(table.attributes) - set(table.summed)
-        names |= set(part.pattern_attributes) if isinstance(part, Family) else set()
-    return names
+    zeros = {x.name for part in plan.groups for x in axes_with_impossible_rows(part.publication.workload)}
+    for joint in plan.publication.domain.axes.joint.values():
+        values = (Value("attributes", joint.names), Value("possible", len(joint.cells), ValueKind.COUNT))
+        yield Message("report.shared_column.joint", values)
+        if joint.name in zeros:
+            yield Message("report.shared_column.impossible", (Value("attributes", joint.names),))
+
+
+def _agree(plan: Plan, block: Block) -> bool:
+    """Return True if, for any two attributes of a block, some tables that are planned together show both jointly."""
+    domain = plan.publication.domain
+    joint = [
+        set(domain.axes.attributes_of(one.name)).intersection(map(domain.attribute_of, names))
+        for part in plan.groups
+        for names in [used_attributes(part.publication.workload)]
+        for one in used_joint_axes(domain, names)
+    ]
+    pairs = itertools.combinations(map(domain.attribute_of, block.attributes), 2)
+    return all(any({*pair} <= homes for homes in joint) for pair in pairs)
 
 
 def _columns(plan: Plan) -> Collection[SharedColumn]:
@@ -80,12 +97,12 @@ def _columns(plan: Plan) -> Collection[SharedColumn]:
         return ()
     designs, workloads = plan.order.designs, [part.publication.workload for part in plan.groups]
     distinguished = {name for design in designs for margin in design.margins() for name in margin}
-    homes = {domain.attribute_of(name) for name in distinguished}
+    homes = {home for name in distinguished for home in attributes_along(domain, name)}
     names = {name for workload in workloads for name in counted_attributes(workload)}
     # In one number of all values, such as one range, nothing depends on the attribute.
     names = {name for name in names if domain.attribute_of(name) in homes}
     # Every attribute of a table is read. With an id all attributes are, because they decide which records count.
-    counted = homes | {domain.attribute_of(name) for design in designs for name in design.attributes()}
+    counted = homes | {home for x in designs for name in x.attributes() for home in attributes_along(domain, name)}
     counted |= set(domain) if request.unit.bound is not None else set(domain.drops(source.drops))
     return _compared(domain, frozenset(names), frozenset(counted))
 

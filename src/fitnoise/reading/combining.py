@@ -41,6 +41,7 @@ import scipy.sparse as sp
 
 from fitnoise.errors import DomainError, ReleaseError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.domain import JointAxis
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.estimation import SectorIndex
@@ -49,6 +50,7 @@ from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, s
 from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.messages import Message, english
 from fitnoise.messages import document as message_document
+from fitnoise.planning.joint_axes import with_joint_axes
 from fitnoise.reading.contradictions import Distance, refuse_contradicted
 from fitnoise.reading.derived_tables import DerivedTables, Texts
 from fitnoise.reading.description import statistic, universe_messages
@@ -66,6 +68,7 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList
 from fitnoise.request.domain import Domain
+from fitnoise.request.joint_axes import used_joint_axes
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute
 from fitnoise.request.workloads import Table, Workload, list_names, slug, used_attributes
@@ -480,7 +483,15 @@ def _union_of_tables(
         a for p in publications for a in p.structured_attributes
     }
     try:
-        workload = Workload(domain, tables, leading.confidence)
+        publication = Publication(
+            Workload(domain, tables, leading.confidence),
+            leading.unit,
+            leading.source,
+            leading.delta,
+            title=leading.title,
+        )
+        publication = publication.with_joint_axes(_joint_axes(publication, publications))
+        workload = publication.workload
         separate |= {a for a in used_attributes(workload) if domain.attribute_of(a) in constrained}
         decomposition = decompose(workload, separate=sorted(separate))
     except WorkloadError as error:
@@ -499,8 +510,55 @@ def _union_of_tables(
             "Combine fewer releases.",
             UNCOMBINED,
         ) from None
-    publication = Publication(workload, leading.unit, leading.source, leading.delta, title=leading.title)
     return publication, TableUnion(workload, decomposition, where)
+
+
+def _joint_axes(union: Publication, publications: Sequence[Publication]) -> tuple[JointAxis, ...]:
+    """Return the joint axes of a union of tables: attributes that all releases with two of them count jointly.
+
+    Raises:
+        ReleaseError: A release counts attributes jointly, and the union cannot: their numbers depend on each other in
+            this release alone.
+    """
+
+    def counted_jointly(publication: Publication) -> list[set[str]]:
+        workload = publication.workload
+        axes = workload.domain.axes
+        return [{*axes.attributes_of(x.name)} for x in used_joint_axes(workload.domain, used_attributes(workload))]
+
+    common_axes = []
+    for one in with_joint_axes(union).domain.axes.joint.values():
+        homes = set(map(union.domain.attribute_of, one.names))
+        if all(_has_cells(p, union.domain.with_joint_axes([one]), one) for p in publications):
+            common_axes.append((one, homes))
+    for names in (names for p in publications for names in counted_jointly(p)):
+        if not any(names <= homes for _, homes in common_axes):
+            raise ReleaseError(
+                "attributes-not-joint-everywhere",
+                f"Some of these tables count the attributes {sorted(names)} of one column jointly, and not all of them "
+                "do.",
+                "They are counted jointly if all releases have the same, few possible combinations of them.",
+                "Combine releases that count these attributes in one way, or compare the releases (-, /).",
+                UNCOMBINED,
+            )
+    return tuple(one for one, _ in common_axes)
+
+
+def _has_cells(publication: Publication, domain: Domain, one: JointAxis) -> bool:
+    """Return True if a release counts the attributes of a joint axis by these cells, as far as its tables show them.
+
+    domain: The domain of the union, with the joint axis.
+    """
+    used = used_attributes(publication.workload)
+    homes = {publication.domain.attribute_of(a) for a in used}.intersection(domain.axes.attributes_of(one.name))
+    names = [a for a in one.names if domain.attribute_of(a) in homes]
+    cells = set(zip(*(one.column(a).tolist() for a in names), strict=True)) if names else set()
+    if len(names) < 2:
+        return all(len(cells) == domain.sizes[a] for a in names)
+    for joint in used_joint_axes(publication.domain, used):
+        if homes <= {*publication.domain.axes.attributes_of(joint.name)} and set(names) <= set(joint.names):
+            return cells == set(zip(*(joint.column(a).tolist() for a in names), strict=True))
+    return False
 
 
 def _domain(domains: Sequence[Domain]) -> Domain:
@@ -622,7 +680,7 @@ class Combination(DerivedTables, QuestionMixin):
         # by the ranks with all rules at once: two rules can add information where neither alone does
         self._adds_information = False
         if self._impossible is not None:
-            possible = self._impossible.possible_among(union.decomposition.structured)
+            possible = self._impossible.possible_among(union.workload.domain, union.decomposition.structured)
             decomposition, estimation, pieces, distance = _within_rules(
                 union.decomposition, possible, estimation, pieces
             )

@@ -28,6 +28,7 @@ from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList, list_values
 from fitnoise.request.domain import Domain
+from fitnoise.request.joint_axes import joint_axis
 from fitnoise.request.workloads import Table
 from fitnoise.solving.sectors import Decomposition, Members, SectorGroup
 
@@ -117,11 +118,25 @@ class ImpossibleCells:
 
         return tuple(tuple(map(chosen, rule)) for rule in self.rules)
 
-    def possible_among(self, names: Sequence[str]) -> Mask:
-        """Return True for the possible joint cells of some attributes or levels, in C order, (cells,).
+    def possible_among(self, domain: Domain, axes: Sequence[str]) -> Mask:
+        """Return True for the possible joint cells of some axes, in C order, (cells,).
 
         A cell is possible if it has a possible joint cell of the rules' attributes.
+
+        domain: The domain of the rules, with the joint axes among `axes`.
+        axes: Attributes, levels and joint axes.
         """
+        joint = [joint_axis(domain, axis) for axis in axes]
+        parts = [(axis,) if one is None else one.names for axis, one in zip(axes, joint, strict=True)]
+        sizes = [[domain.sizes[name] for name in part] for part in parts]
+        out = self._possible_among([name for part in parts for name in part]).reshape([*map(math.prod, sizes)])
+        for position, one in enumerate(joint):
+            if one is not None:
+                out = out.take(np.ravel_multi_index(np.array(one.cells).T, sizes[position]), position)
+        return out.ravel()
+
+    def _possible_among(self, names: Sequence[str]) -> Mask:
+        """Return True for the possible joint cells of some attributes or levels, in C order, (cells,)."""
         homes = [self.domain.attribute_of(name) for name in names]
         gone = tuple(i for i, a in enumerate(self.attributes) if a not in homes)
         out, kept_attributes = np.asarray(self.possible.any(axis=gone)), [a for a in self.attributes if a in homes]

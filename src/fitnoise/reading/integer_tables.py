@@ -328,10 +328,9 @@ class _JointSpace:
         self._places = {name: (k, n) for k, s in enumerate(spaces) for name, n in zip(s.names, s.numbers, strict=True)}
         self._pairs = [(self._places[r.smaller], self._places[r.larger], float(r.factor)) for r in rules]
         # Covariances of two tables of one part are left out, as for atoms: any positive units are right.
-        self._errors = [
-            np.sqrt(self._variances(smaller) + factor**2 * self._variances(larger))
-            for smaller, larger, factor in self._pairs
-        ]
+        # Rows that count no cell have no error, and 1 stands for it.
+        errors = (np.sqrt(self._variances(a) + factor**2 * self._variances(b)) for a, b, factor in self._pairs)
+        self._errors = [np.where(x > 0, x, 1.0) for x in errors]
         self._ends = np.cumsum([*(s.size for s in spaces), *map(len, self._errors)])[:-1]
 
     def _variances(self, position: tuple[int, int]) -> Floats:
@@ -383,7 +382,7 @@ class _JointSpace:
         multipliers: λ, (atoms,), in standard errors.
         tables: t = t̂ + V Dᵀλ.
         """
-        return float(np.abs(np.minimum(multipliers, self.atoms(tables))).max())
+        return float(np.abs(np.minimum(multipliers, self.atoms(tables))).max(initial=0.0))
 
     def by_table(self, multipliers: Floats) -> dict[str, Floats]:
         """Return the multipliers by the names of the largest tables."""
@@ -478,7 +477,7 @@ class _JointSpace:
     def _build_operator(self) -> Callable[[Floats], Floats]:
         """Return the function `apply_normal_matrix`, as a matrix product where the matrix is small."""
         n = sum(s.size for s in self.spaces) + sum(map(len, self._errors))
-        if n > DENSE:
+        if not 0 < n <= DENSE:
             return self.apply_normal_matrix
         # a simulation multiplies often: n products make the matrix once for all of them
         matrix = np.stack([self.apply_normal_matrix(unit) for unit in np.eye(n)])

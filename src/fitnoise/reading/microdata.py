@@ -33,6 +33,7 @@ from fitnoise.algebra import rules
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices, Integers
 from fitnoise.kernel.checks import is_integer
+from fitnoise.kernel.domain import JointAxis
 from fitnoise.mechanisms.documents import disagreements, parse
 from fitnoise.messages import LANGUAGES, Message, Value, ValueKind, translator
 from fitnoise.reading.integer_tables import IntegerTables
@@ -54,6 +55,7 @@ from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOver
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import CODE, Attribute
 from fitnoise.request.domain import Domain
+from fitnoise.request.joint_axes import axis_name, cells_along
 from fitnoise.request.workloads import Table, list_names
 from fitnoise.solving.invented_records import CountTable, expand, invent, sort_records
 
@@ -138,15 +140,11 @@ class _RecordColumn:
 @final
 @dataclass(frozen=True, eq=False)
 class _TableColumn:
-    """A column of a table, with the domain of the table."""
+    """A column of a table."""
 
     table: Table
     name: str
     column: CountColumn
-
-    def is_each_value(self, domain: Domain) -> bool:
-        """Return True if the column shows every value of its attribute or level."""
-        return self.column.parts == LeafPartition(leaves(domain, self.name))
 
     def refines(self, other: _TableColumn) -> bool:
         """Return True if every atom of another column of the attribute is a union of atoms of this one."""
@@ -181,16 +179,17 @@ class RecordSpace:
                 UNINVENTED,
             )
         self.tables = tables
-        self._domain = tables.publication(next(iter(tables))).workload.domain
+        self._domain = self._records_domain()
         columns_by_table = [self._table_columns(name) for name in tables]
         by_home: dict[str, list[_TableColumn]] = {}
         for column in itertools.chain(*columns_by_table):
             by_home.setdefault(column.column.home, []).append(column)
-        homes = [home for home in self._domain if home in by_home]
-        if len(homes) < 2:
+        homes = [*dict.fromkeys(home for a in self._domain if (home := self._home(a)) in by_home)]
+        attributes = {self._domain.attribute_of(x.name) for x in itertools.chain(*columns_by_table)}
+        if len(attributes) < 2:
             raise ReleaseError(
                 "microdata-of-one-attribute",
-                f"The integer tables show {len(homes)} attributes." if not homes else f"They show only {homes[0]!r}.",
+                "The integer tables show no attribute." if not homes else f"They show only {homes[0]!r}.",
                 "Microdata need two attributes or more.",
                 "Make integer tables of more attributes.",
                 UNINVENTED,
@@ -198,7 +197,7 @@ class RecordSpace:
         finest = [self._finest(home, by_home[home]) for home in homes]
         self.names = tuple(x.name for x in finest)
         axes = dict(zip(homes, range(len(homes)), strict=True))
-        self._first_leaves = [np.unique(leaves(self._domain, x.name), return_index=True)[1] for x in finest]
+        self._first_leaves = [np.unique(self._leaves(x.name), return_index=True)[1] for x in finest]
         self.sizes = tuple(map(len, self._first_leaves))
         self.targets = self._make_targets(columns_by_table, axes)
         self.columns = tuple(self._make_columns(by_home, homes, finest))
@@ -221,12 +220,44 @@ class RecordSpace:
                 UNINVENTED,
             )
 
+    def _records_domain(self) -> Domain:
+        """Return the domain of the tables, with the joint axes whose cells one column of the records shows.
+
+        The other attributes of such an axis follow from this column. Without it, or if one table shows several of them,
+        each attribute has its own values.
+        """
+        workloads = [self.tables.publication(name).workload for name in self.tables]
+        tables = [workload[name] for name, workload in zip(self.tables, workloads, strict=True)]
+        domain = workloads[0].domain
+        by_value = {a for t in tables for a in t.attributes if t.view(a).is_by_value}
+
+        def is_column(joint: JointAxis) -> bool:
+            homes = domain.axes.attributes_of(joint.name)
+            counts = (sum(domain.attribute_of(a) in homes for a in t.attributes) for t in tables)
+            return axis_name(domain, joint) in by_value and max(counts) == 1
+
+        return domain.with_joint_axes(filter(is_column, domain.axes.joint.values()))
+
+    def _joint_axis(self, name: str) -> JointAxis | None:
+        home, axes = self._domain.attribute_of(name), self._domain.axes
+        return next((x for x in axes.joint.values() if home in axes.attributes_of(x.name)), None)
+
+    def _home(self, name: str) -> str:
+        """Return the attribute, hierarchy or joint axis to which an attribute or level belongs."""
+        joint = self._joint_axis(name)
+        return self._domain.attribute_of(name) if joint is None else joint.name
+
+    def _leaves(self, name: str) -> Indices:
+        """Return the cell of an attribute or level for each leaf of its home."""
+        joint = self._joint_axis(name)
+        return leaves(self._domain, name) if joint is None else cells_along(self._domain, joint, name)
+
     def _table_columns(self, name: str) -> list[_TableColumn]:
         """Return the columns of a table; refuse amounts."""
         table = self.tables.publication(name).workload[name]
         ((*columns,),) = TableOverlap.from_tables(self._domain, [table]).tables
         for column in columns:
-            if self._domain[column.home].steps:
+            if column.home in self._domain.steps:
                 raise ReleaseError(
                     "microdata-of-amounts",
                     f"Table {name!r} shows the amount {column.home!r}.",
@@ -240,7 +271,9 @@ class RecordSpace:
     def _finest(self, home: str, columns: Sequence[_TableColumn]) -> _TableColumn:
         """Return a column that shows every value that another column of the attribute distinguishes."""
         for one in columns:
-            if one.is_each_value(self._domain) and all(one.refines(other) for other in columns):
+            if one.column.parts == LeafPartition(self._leaves(one.name)) and all(
+                one.refines(other) for other in columns
+            ):
                 return one
         raise ReleaseError(
             "microdata-without-values",
@@ -264,6 +297,8 @@ class RecordSpace:
     def _target(self, name: str, columns: Sequence[_TableColumn], axes: Mapping[str, int], weight: int) -> _Target:
         overlap = TableOverlap.from_tables(self._domain, [columns[0].table])
         unbiased, margins = self.tables.unbiased(name)
+        # A number that cannot differ from 0 has a margin of 0. It is compared in the smallest other margin.
+        margins = np.where(margins > 0, margins, margins[margins > 0].min(initial=math.inf))
         integers = self.tables[name]["value"].to_numpy().reshape(unbiased.shape)
         atoms = overlap.atoms(0)
         counts = integers if atoms is None else np.rint(atoms @ integers.ravel()).astype(np.int64)
@@ -275,22 +310,25 @@ class RecordSpace:
 
     def _rows(self, table_column: _TableColumn) -> Floats | None:
         """Return the matrix from atoms to rows of a column."""
-        view = table_column.table.view(table_column.name)
+        view, column = table_column.table.view(table_column.name), table_column.column
+        if column.rows_from_atoms is not None:
+            return column.rows_from_atoms.toarray()
         if view.is_by_value:
             return None
         # the values of an atom are in the same rows, so one value stands for all of them
         which, first_leaves = np.unique(table_column.column.atom_index, return_index=True)
-        cells = leaves(self._domain, table_column.name)[first_leaves[which >= 0]]
+        cells = self._leaves(table_column.name)[first_leaves[which >= 0]]
         return np.asarray(rules.dense(view.operator(self._domain[table_column.name]))[:, cells], dtype=np.float64)
 
     def _make_columns(
         self, by_home: Mapping[str, Sequence[_TableColumn]], homes: Sequence[str], finest: Sequence[_TableColumn]
     ) -> Iterator[_RecordColumn]:
         """Yield the columns: each attribute and level that the records determine, and its codes, if it has labels."""
+        order = {a: i for i, a in enumerate(self._domain)}
         for axis, (home, column, first_leaves) in enumerate(zip(homes, finest, self._first_leaves, strict=True)):
             home_names = {x.name for x in by_home[home]}
-            for name in sorted(home_names, key=self._domain.depth):
-                cells = leaves(self._domain, name)
+            for name in sorted(home_names, key=lambda x: (order[self._domain.attribute_of(x)], self._domain.depth(x))):
+                cells = self._leaves(name)
                 # a level below the values of the records is not determined
                 if LeafPartition(cells).map_groups(column.column.parts.group_index) is None:
                     continue

@@ -27,6 +27,7 @@ from fitnoise.reading.questions import leaves, row_coefficients
 from fitnoise.reading.refusals import UNMADE
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.domain import Domain
+from fitnoise.request.joint_axes import cells_along
 from fitnoise.request.views import AtMost, Average, Change, View
 from fitnoise.request.workloads import Table
 
@@ -104,7 +105,8 @@ class LeafPartition:
 class CountColumn:
     """A column of a table of counts.
 
-    home: The attribute or hierarchy of the column.
+    home: The attribute, hierarchy or joint axis of the column; the cells of a joint axis are its leaves. Attributes of
+        one joint axis are one column of a table.
     atom_index: The atom of every leaf, −1 without an atom, (leaves,).
     atoms: The number of atoms.
     rows: The number of rows.
@@ -130,6 +132,49 @@ class CountColumn:
         return sums if self.atoms_from_rows is None else sp.csr_array(sums @ self.atoms_from_rows)
 
 
+def _with_leaves(column: CountColumn) -> CountColumn:
+    """Return a column without atoms that have no leaf: their numbers are 0."""
+    present = np.unique(column.atom_index[column.atom_index >= 0])
+    if len(present) == column.atoms:
+        return column
+    position = np.full(column.atoms + 1, -1, dtype=np.intp)
+    position[present] = np.arange(len(present))
+    atoms_from_rows = sp.eye_array(column.rows) if column.atoms_from_rows is None else column.atoms_from_rows
+    return CountColumn(
+        column.home,
+        position[column.atom_index],
+        len(present),
+        column.rows,
+        sp.csr_array(sp.csr_array(atoms_from_rows)[present]),
+        sp.csr_array(_rows_from_atoms(column)[:, present]),
+    )
+
+
+def _joined(columns: Sequence[CountColumn]) -> CountColumn:
+    """Return columns of one home as one column, whose rows are all combinations of their rows, in C order."""
+    if len(columns) == 1:
+        return columns[0]
+    sizes = [c.atoms for c in columns]
+    inside = np.all([c.atom_index >= 0 for c in columns], axis=0)
+    index = np.full(len(inside), -1, dtype=np.intp)
+    index[inside] = np.ravel_multi_index([c.atom_index[inside] for c in columns], sizes)
+    atoms_from_rows = _product(sp.eye_array(c.rows) if (m := c.atoms_from_rows) is None else m for c in columns)
+    rows_from_atoms = _product(_rows_from_atoms(c) for c in columns)
+    rows = math.prod(c.rows for c in columns)
+    return _with_leaves(CountColumn(columns[0].home, index, math.prod(sizes), rows, atoms_from_rows, rows_from_atoms))
+
+
+def _rows_from_atoms(column: CountColumn) -> sp.csr_array:
+    """Return the rows of a column as sums of its atoms."""
+    if column.rows_from_atoms is not None:
+        return column.rows_from_atoms
+    # Without more rows than atoms, the integers that make atoms of rows are invertible.
+    inverse = (
+        np.eye(column.atoms) if column.atoms_from_rows is None else np.linalg.inv(column.atoms_from_rows.toarray())
+    )
+    return sp.csr_array(np.rint(inverse))
+
+
 _COUNTS = "Integer tables are made of tables of counts."
 
 _NAME = "Name only tables that can be made integer tables."
@@ -142,6 +187,10 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
         ReleaseError: The column shows sums, changes or averages, or overlapping groups whose intersections it does not.
     """
     home, attribute, leaf_cells = domain.attribute_of(name), domain[name], leaves(domain, name)
+    joint = next((one for one in domain.axes.joint.values() if home in domain.axes.attributes_of(one.name)), None)
+    if joint is not None:
+        # The joint cells are the leaves of all these attributes, which share sums.
+        home, leaf_cells = joint.name, cells_along(domain, joint, name)
     if name in (*table.summed, *(table.averaged or ())[:1]):
         raise ReleaseError(
             "integer-table-of-sums",
@@ -170,7 +219,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
             place=table.name,
         )
     if view.is_by_value:
-        return CountColumn(home, leaf_cells, attribute.size, attribute.size)
+        return _with_leaves(CountColumn(home, leaf_cells, attribute.size, attribute.size))
     cells = _atoms(view, attribute)
     atoms, rows = int(cells.max()) + 1, len(view.labels(attribute))
     inside = np.flatnonzero(cells >= 0)
@@ -192,7 +241,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
     if rows > atoms:
         # the cells of an atom are counted by the same rows, so one cell stands for all of them
         rows_from_atoms = sp.csr_array(rules.dense(view.operator(attribute))[:, inside[first_cells]].astype(np.float64))
-    return CountColumn(home, cells[leaf_cells], atoms, rows, coefficients, rows_from_atoms)
+    return _with_leaves(CountColumn(home, cells[leaf_cells], atoms, rows, coefficients, rows_from_atoms))
 
 
 def _atoms(view: View, attribute: Attribute) -> Indices:
@@ -219,10 +268,12 @@ class TableOverlap:
     """The shared sums of some tables of counts.
 
     tables: The columns of each table.
+    orders: The order in which the columns of each table hold its numbers.
     having: For all sums that at least one table shows, the indices of the tables with these sums, finest sums first.
     """
 
     tables: Sequence[tuple[CountColumn, ...]]
+    orders: Sequence[Indices]
     having: dict[Sums, list[int]]
 
     @classmethod
@@ -246,7 +297,15 @@ class TableOverlap:
             for name in table.attributes:
                 if (name, table.view(name)) not in columns:
                     columns[name, table.view(name)] = _column(domain, table, name, table.view(name))
-        tables = [tuple(columns[name, t.view(name)] for name in t.attributes) for t in workload_tables]
+        tables, orders = list[tuple[CountColumn, ...]](), list[Indices]()
+        for table in workload_tables:
+            by_home: dict[str, list[int]] = {}
+            own_columns = [columns[name, table.view(name)] for name in table.attributes]
+            for position, column in enumerate(own_columns):
+                by_home.setdefault(column.home, []).append(position)
+            tables.append(tuple(_joined([own_columns[i] for i in positions]) for positions in by_home.values()))
+            numbers = np.arange(math.prod(c.rows for c in own_columns)).reshape([c.rows for c in own_columns])
+            orders.append(numbers.transpose([i for positions in by_home.values() for i in positions]).ravel())
         parts_by_home: dict[str, list[LeafPartition]] = {}
         for table_columns in tables:
             for column in table_columns:
@@ -266,7 +325,7 @@ class TableOverlap:
                 key = frozenset((c.home, p) for c, p in zip(table_columns, choice, strict=True) if p is not None)
                 having.setdefault(key, []).append(i)
         order = sorted(having, key=lambda key: -math.prod(p.size for _, p in key))
-        return cls(tables, {key: having[key] for key in order})
+        return cls(tables, orders, {key: having[key] for key in order})
 
     def finest_sums(self, i: int) -> Sums:
         """Return all groups that a table distinguishes, by attribute."""
@@ -308,7 +367,11 @@ class TableOverlap:
         sizes = [partitions[name].size for name in names]
         # the columns of two tables may be in different orders, and their sums are compared one by one
         order = np.arange(math.prod(sizes)).reshape(sizes).transpose(np.argsort(names)).ravel()
-        return sp.csr_array(out[order])
+        return self._of_numbers(i, sp.csr_array(out[order]))
+
+    def _of_numbers(self, i: int, matrix: sp.csr_array) -> sp.csr_array:
+        """Return a matrix from the numbers of a table, column by column, as one from its numbers in their order."""
+        return sp.csr_array(matrix[:, np.argsort(self.orders[i])])
 
     @cached_property
     def common(self) -> list[Sums]:
@@ -334,9 +397,8 @@ class TableOverlap:
         """Return the matrix from a table's numbers to its atoms; None if its numbers are the atoms."""
         if all(c.atoms_from_rows is None for c in self.tables[i]):
             return None
-        return _product(
-            sp.eye_array(c.rows) if c.atoms_from_rows is None else c.atoms_from_rows for c in self.tables[i]
-        )
+        factors = (sp.eye_array(c.rows) if c.atoms_from_rows is None else c.atoms_from_rows for c in self.tables[i])
+        return self._of_numbers(i, _product(factors))
 
     def repeated(self, i: int) -> Iterator[sp.csr_array]:
         """Yield the combinations of a table's numbers that are 0, where its columns have more rows than atoms."""
@@ -345,7 +407,7 @@ class TableOverlap:
             if column.rows_from_atoms is not None and column.atoms_from_rows is not None:
                 here = sp.csr_array(column.rows_from_atoms @ column.atoms_from_rows) - sp.eye_array(column.rows)
                 factors = [here if j == k else sp.eye_array(c.rows) for j, c in enumerate(columns)]
-                yield _product(factors)
+                yield self._of_numbers(i, _product(factors))
 
 
 def _merged(groups: Indices, size: int, to: LeafPartition | None) -> sp.csr_array:
@@ -365,7 +427,7 @@ def _product(factors: Iterable[sp.sparray]) -> sp.csr_array:
 
 def _tells(parts: LeafPartition) -> bool:
     """Return True if groups distinguish more than the sum of all."""
-    return parts.size > 1 or (parts.size == 1 and not parts.covers)
+    return parts.size != 1 or not parts.covers
 
 
 def _closed(partitions: dict[LeafPartition, None]) -> list[LeafPartition]:

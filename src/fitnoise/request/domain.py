@@ -5,13 +5,14 @@ The kernel sees its axes alone (:class:`fitnoise.kernel.domain.Domain`). Labels 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Self, final
 
 from fitnoise.errors import DomainError
 from fitnoise.kernel.domain import Domain as AxisDomain
-from fitnoise.kernel.domain import unknown_attribute
+from fitnoise.kernel.domain import JointAxis, unknown_attribute
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
@@ -50,7 +51,10 @@ class Domain(Mapping[str, Attribute]):
 
     attributes: tuple[tuple[str, Attribute], ...]
     axes: AxisDomain = field(init=False, repr=False, compare=False)
-    """The columns and their cells, without labels: the domain as counting, prices and the ledger know it."""
+    """The columns and their cells, without labels: the domain as counting, prices and the ledger know it.
+
+    In a plan it has joint axes, too (:meth:`with_joint_axes`).
+    """
     _by_name: Mapping[str, Attribute] = field(init=False, repr=False, compare=False)
 
     @checked(DomainError, "Nothing was made.", "attributes")
@@ -91,6 +95,19 @@ class Domain(Mapping[str, Attribute]):
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "_by_name", FixedMapping(entries))
 
+    def with_joint_axes(self, joint: Iterable[JointAxis]) -> Self:
+        """Return this domain with the given joint axes in place of its own; it compares equal to this one.
+
+        Args:
+            joint: The joint axes of a plan, of attributes that read one column.
+
+        Raises:
+            DomainError: A joint axis does not fit the attributes.
+        """
+        domain = copy.copy(self)
+        object.__setattr__(domain, "axes", AxisDomain(dict(self.axes.entries), joint))
+        return domain
+
     def __getitem__(self, name: str) -> Attribute:
         if name not in self._by_name:
             raise unknown_attribute(name, self._by_name)
@@ -117,7 +134,7 @@ class Domain(Mapping[str, Attribute]):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The number of cells of everything by which a design may count: attributes, levels, and shares of levels.
+        """The number of cells of everything by which a design may count: attributes, levels, shares, joint axes.
 
         The share "county in state" exists where all states have equally many counties. It is the position of a record's
         county in its state, 0 for the first. State and share determine the county.

@@ -46,7 +46,8 @@ without the spaces around it.
 8. *Blocks.* A value of one column says nothing about another column. Within a column, either J is the product of the
    projections, or all attributes are one block.
 
-**Trust.** Nothing here decides a count, a noise or a price. A wrong J gives a wrong note about a plan.
+**Trust.** Nothing here decides a noise or a price. With a J that lacks a joint cell, records of this cell are refused
+(:meth:`fitnoise.kernel.domain.Domain.counts_along`).
 """
 
 from __future__ import annotations

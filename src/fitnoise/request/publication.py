@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.checks import are_confusable, describe_value, is_plain, is_real
 from fitnoise.kernel.designs.questions import MAX_PEOPLE, QuestionKind
+from fitnoise.kernel.domain import JointAxis
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
@@ -1159,6 +1160,18 @@ class Publication:
         # Questions cost and draw on their own, so the publication of tables is that of a plan without them.
         main_group = replace(self, questions=(), further_tables=()) if self.questions or self.further_tables else self
         return (main_group, *self.further_tables)
+
+    def with_joint_axes(self, joint: Sequence[JointAxis]) -> Self:
+        """Return this publication over its domain with joint axes (:meth:`Domain.with_joint_axes`); it compares equal.
+
+        Args:
+            joint: The joint axes of a plan.
+
+        Raises:
+            DomainError: A joint axis does not fit the attributes.
+        """
+        further = tuple(part.with_joint_axes(joint) for part in self.further_tables)
+        return replace(self, workload=self.workload.with_joint_axes(joint), further_tables=further)
 
     @property
     def domain(self) -> Domain:

@@ -7,6 +7,7 @@ combination of them. A matrix workload publishes any linear queries about the ce
 from __future__ import annotations
 
 import abc
+import copy
 import hashlib
 import inspect
 import itertools
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ParamSpec, TypeVar, Unpack, final, get_type_hints, overload
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, final, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,12 +25,15 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Code
+from fitnoise.kernel.domain import JointAxis
 from fitnoise.messages import Message, rule_messages
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Ordered
 from fitnoise.request.domain import RESERVED, Domain
+from fitnoise.request.joint_axes import axis_name, cells_along, joint_axis, used_joint_axes
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind, checked_confidence
 from fitnoise.request.views import EACH, VIEWS, Entry, Mean, View, ViewArguments, values_by_name
 
@@ -85,6 +89,18 @@ def _weighted(queries: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
             "Nothing was planned.",
         )
     return op.Scaled(op.Dense(rows.astype(np.int64)), scales)
+
+
+def _on_finer_axis(queries: op.Operator, cells: Indices) -> op.Operator:
+    """Return queries along a finer axis.
+
+    Args:
+        queries: The queries along their own axis, (rows, cells).
+        cells: The cell of their axis for each cell of the finer one.
+    """
+    if np.array_equal(cells, np.arange(queries.shape[1])):
+        return queries
+    return op.from_matrix(rules.dense(queries)[:, cells])
 
 
 @final
@@ -377,23 +393,32 @@ class Table:
         _refuse_two_levels(domain, self.attributes)
         self.targets(domain)
 
-    def query_matrix(self, domain: Domain, axis: str, attribute: str | None) -> op.Operator:
+    def query_matrix(self, domain: Domain, axis: str, attributes: Sequence[str] = ()) -> op.Operator:
         """Return the table's queries along one axis, (rows, cells of the axis).
 
         If the axis sets the range of a summed amount, each cell counts with the step of the amount there.
 
         Args:
             domain: The domain of the table.
-            axis: The attribute or the level whose cells the queries count.
-            attribute: The attribute or the level, not deeper than the axis, that the table shows. None if it shows
-                neither: the one query then counts all cells.
+            axis: The attribute, the level or the joint axis whose cells the queries count.
+            attributes: The attributes or levels that the table shows along the axis. It is one, not deeper than the
+                axis, or several of a joint axis. The rows are in C order of theirs. Without one, the one query counts
+                all cells.
         """
-        queries = op.Total(domain[axis].size) if attribute is None else self._operator(domain, attribute, axis)
+        queries = op.Total(domain.sizes[axis]) if not attributes else self._operator(domain, attributes[0], axis)
+        for a in attributes[1:]:
+            further = rules.dense(self._operator(domain, a, axis))
+            # A cell counts in the rows of all its attributes.
+            products = rules.dense(queries)[:, None] * further[None]
+            queries = op.Dense(products.reshape(-1, queries.shape[1]))
         weights = self.weights(domain).get(axis)
         return queries if weights is None else _weighted(queries, weights)
 
     def _operator(self, domain: Domain, attribute: str, axis: str) -> op.Operator:
         queries = self.view(attribute).operator(domain[attribute])
+        joint = joint_axis(domain, axis)
+        if joint is not None:
+            return _on_finer_axis(queries, cells_along(domain, joint, attribute))
         hierarchy = domain[domain.attribute_of(axis)]
         if hierarchy.tree is None or domain.depth(attribute) == domain.depth(axis):
             return queries
@@ -1061,6 +1086,20 @@ class Workload:
     def __getitem__(self, name: str) -> Table:
         return self.tables[self.number(name)]
 
+    def with_joint_axes(self, joint: Iterable[JointAxis]) -> Self:
+        """Return these tables over their domain with joint axes (:meth:`Domain.with_joint_axes`).
+
+        Args:
+            joint: The joint axes of a plan.
+
+        Raises:
+            DomainError: A joint axis does not fit the attributes.
+        """
+        # The attributes stay as they are, so the tables fit.
+        workload = copy.copy(self)
+        object.__setattr__(workload, "domain", self.domain.with_joint_axes(joint))
+        return workload
+
     def number(self, name: str) -> int:
         """Return the position of a table, counted from 0.
 
@@ -1229,7 +1268,7 @@ def exchangeable_attributes(workload: Workload, also_structured: Iterable[str] =
     The attributes of `also_structured` are structured, and belong to the result even if no table uses them. If a table
     is a matrix, all attributes of the domain are structured. An attribute without levels is exchangeable under two
     conditions. The tables show it value by value or not at all, with one target for all its values. It sets no range
-    of a summed amount.
+    of a summed amount. Attributes with a joint axis are one structured attribute if tables use two of them.
 
     A hierarchy is one structured attribute: its deepest level used, or itself for its leaves. It is several
     exchangeable attributes instead if each of its levels used meets three conditions. The tables show the level value
@@ -1248,8 +1287,11 @@ def exchangeable_attributes(workload: Workload, also_structured: Iterable[str] =
         by_home.setdefault(domain.attribute_of(a), set()).add(a)
     free: list[str] = []
     bound: list[str] = []
+    joined = {home: axis_name(domain, one) for one in _joint_axes(workload) for home in _homes(domain, one)}
     for home in domain:
-        if levels := by_home.get(home):
+        if home in joined:
+            bound += [] if joined[home] in bound else [joined[home]]
+        elif levels := by_home.get(home):
             axes = _chain(domain, home, levels)
             # An axis without a size has places with unequal numbers of lower places: no symmetry holds.
             is_exchangeable = not levels & structured and all(a in domain.sizes for a in axes)
@@ -1257,6 +1299,37 @@ def exchangeable_attributes(workload: Workload, also_structured: Iterable[str] =
             leaves = domain.depth(deepest) == domain.depth(home)
             (free if is_exchangeable else bound).extend(axes if is_exchangeable else [home if leaves else deepest])
     return free, bound
+
+
+def _joint_axes(workload: Workload) -> tuple[JointAxis, ...]:
+    """Return the joint axes along which the tables are counted."""
+    return used_joint_axes(workload.domain, used_attributes(workload)) if workload.domain.axes.joint else ()
+
+
+def axes_with_impossible_rows(workload: Workload) -> Iterator[JointAxis]:
+    """Yield the joint axes of which tables can have rows that count no joint cell.
+
+    A table then shows several attributes of the axis, or one with a cell in none of its joint cells.
+
+    Args:
+        workload: The tables.
+    """
+    domain = workload.domain
+    for joint in _joint_axes(workload):
+        homes = _homes(domain, joint)
+        for part in workload.tables.parts:
+            template, pattern = (part.template, part.pattern_attributes) if isinstance(part, Family) else (part, ())
+            order = part.order if isinstance(part, Family) else 0
+            displayed = [a for a in template.attributes if domain.attribute_of(a) in homes]
+            among = [a for a in pattern if domain.attribute_of(a) in homes]
+            sizes = {a: len(np.unique(cells_along(domain, joint, a))) for a in (*displayed, *among)}
+            if len(displayed) + min(order, len(among)) > 1 or any(n < domain.sizes[a] for a, n in sizes.items()):
+                yield joint
+                break
+
+
+def _homes(domain: Domain, joint: JointAxis) -> tuple[str, ...]:
+    return domain.axes.attributes_of(joint.name)
 
 
 def uneven_levels(workload: Workload) -> list[str]:
@@ -1269,6 +1342,8 @@ def uneven_levels(workload: Workload) -> list[str]:
     if len(bound) != 1 or any(isinstance(p, Table) and p.matrix is not None for p in workload.tables.parts):
         return []
     home = domain.attribute_of(bound[0])
+    if _joint_axes(workload):
+        return []  # The other attributes of the axis follow from its places, and are no levels.
     levels = {a for a in used_attributes(workload) if domain.attribute_of(a) == home}
     is_regular = domain[home].tree is not None and not levels & _structured(workload, targets=False)
     return _path(domain, home, levels) if is_regular else []

@@ -30,6 +30,7 @@ from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows, ph
 from fitnoise.kernel.designs._base import CellStructure, Pieces
 from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.request.domain import Domain
+from fitnoise.request.joint_axes import attributes_along
 from fitnoise.request.workloads import (
     Family,
     Table,
@@ -370,14 +371,14 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
     domain, names = workload.domain, [*free, *bound]
     sizes = np.array([domain.sizes[a] for a in names], dtype=np.int64)
     axes_of = _axes(workload, free)
-    bound_axis = {domain.attribute_of(a): len(free) + i for i, a in enumerate(bound)}
+    bound_axis = {home: len(free) + i for i, a in enumerate(bound) for home in attributes_along(domain, a)}
     forms: dict[tuple[tuple[op.Operator | None, ...], tuple[int, ...]], list[tuple[int, list[int], float, float]]] = {}
     for number, t in enumerate(workload.tables):
         axes: list[int] = []
         views: list[op.Operator | None] = []
         for a in t.attributes:
             own_axes = axes_of[a] or [bound_axis[domain.attribute_of(a)]]
-            query = None if axes_of[a] else t.query_matrix(domain, names[own_axes[0]], a)
+            query = None if axes_of[a] else t.query_matrix(domain, names[own_axes[0]], (a,))
             axes += own_axes
             views += [None if isinstance(query, op.Identity) else query] * len(own_axes)
         rows = [sizes[i] if view is None else view.shape[0] for i, view in zip(axes, views, strict=True)]
@@ -428,7 +429,7 @@ def ways_out(domain: Domain, bound: Sequence[str]) -> str:
             f"Each of the amounts {amounts} has at least 2 joint cells in any table, and no table shows it "
             "value by value. Show fewer of them, or give some a group of tables of their own (further_tables = …). "
         )
-    for home in map(domain.attribute_of, bound):
+    for home in (home for a in bound for home in attributes_along(domain, a)):
         if domain[home].tree is not None:
             return (
                 f"Levels of {home!r} with different numbers of places have no such limit where all attributes are "
@@ -478,7 +479,7 @@ class _TableGrouper:
         self.workload, self.free, self.bound = workload, free, bound
         self.sizes = np.array([workload.domain.sizes[a] for a in free], dtype=np.float64)
         self.axes = _axes(workload, free)
-        self.axis = {workload.domain.attribute_of(a): a for a in bound}
+        self.axis = {home: a for a in bound for home in attributes_along(workload.domain, a)}
         self.queries: dict[op.Operator, Array | op.Operator] = {}
         self.moments: dict[int, Exact] = {}
         self.steps = [workload.domain.steps.get(a, ()) for a in bound]
@@ -586,8 +587,10 @@ class _TableGrouper:
     def _structured_queries(self, t: Table, attributes: Sequence[str]) -> Array | op.Operator:
         """Return R: the queries of a table on the structured cells if it shows these of their attributes."""
         domain = self.workload.domain
-        on = {self.axis[domain.attribute_of(a)]: a for a in attributes}
-        factors = [t.query_matrix(domain, a, on.get(a)) for a in self.bound]
+        factors = [
+            t.query_matrix(domain, axis, [a for a in attributes if self.axis[domain.attribute_of(a)] == axis])
+            for axis in self.bound
+        ]
         operator = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
         # Equal operators share one array: `_add` and `_sectors` recognise equal queries by its id.
         if operator not in self.queries:

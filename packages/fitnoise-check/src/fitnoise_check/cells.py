@@ -87,6 +87,11 @@ def between_knots(measured, grid):
                 rows = np.concatenate([rows.take(range(s), i), rise // k, rows.take(range(s + 1, rows.shape[i]), i)], i)
 
 
+def joint_axes(plan):
+    """Return the joint axes of a plan by name: their attributes, and the cell of each in every joint cell."""
+    return {" × ".join(x["attributes"]): (x["attributes"], x["cells"]) for x in plan.get("joint_axes", ())}
+
+
 class Grid:
     """The attributes and levels of a domain: `free` holds the exchangeable ones, `axes` the structured ones."""
 
@@ -112,8 +117,20 @@ class Grid:
         used |= {*self.said.get("cell_budgets", {}).get("attributes", ())}
         used = {*spec["domain"]} if any("matrix" in t for t in request["tables"]) else used
         homes = {self.home[x] for x in self.free}
-        by_home = [[x for x in used if self.home[x] == home] for home in spec["domain"] if home not in homes]
-        self.axes = [max(mapping, key=lambda x: (self.depth[x], x)) for mapping in by_home if mapping]
+        by_home = {home: [x for x in used if self.home[x] == home] for home in spec["domain"] if home not in homes}
+        self.joint, by_attribute = {}, {}
+        for name, (names, cells) in spec.get("joint", {}).items():
+            if sum(bool(by_home.get(self.home[a])) for a in names) > 1:
+                columns = dict(zip(names, zip(*cells, strict=True), strict=True))
+                # An attribute with a different cell in each joint cell, in order, stands for all.
+                axis = next((a for a in names if columns[a] == tuple(range(size[a]))), name)
+                self.joint[axis] = columns
+                by_attribute |= {self.home[a]: axis for a in names}
+                self.domain.setdefault(axis, {})
+                self.home[axis], self.depth[axis] = self.home.get(axis, axis), self.depth.get(axis, 0)
+        deepest = {home: max(x, key=lambda x: (self.depth[x], x)) for home, x in by_home.items() if x}
+        axes = (by_attribute.get(home, deepest.get(home)) for home in spec["domain"])
+        self.axes = [*dict.fromkeys(x for x in axes if x is not None)]
         self.shape = [size[a] for a in self.axes]
 
     def cells_per_joint_cell(self, home, names):
@@ -148,7 +165,8 @@ class Grid:
         return copied
 
     def shown_axes(self, names):
-        """Return the exchangeable attributes that some names show, and for each axis the name that lies along it."""
+        """Return the exchangeable attributes that some names show, and for each axis the names that lie along it."""
         deepest = {self.home[x]: x for x in sorted(names, key=self.depth.get)}
         free = {x for x in self.free if self.depth[x] <= self.depth.get(deepest.get(self.home[x]), -1)}
-        return free, {a: deepest.get(self.home[a]) for a in self.axes}
+        homes = {a: [self.home[x] for x in self.joint.get(a, (a,))] for a in self.axes}
+        return free, {a: [deepest[h] for h in homes[a] if h in deepest] for a in self.axes}

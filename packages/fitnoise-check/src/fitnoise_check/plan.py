@@ -7,7 +7,7 @@ from math import prod
 from pathlib import Path
 
 from fitnoise_check import answers, bound
-from fitnoise_check.cells import Grid, between_knots, cells_of
+from fitnoise_check.cells import Grid, between_knots, cells_of, joint_axes
 from fitnoise_check.exact import Unknown, Wrong, integer_matrix, need
 from fitnoise_check.margins import dense, margins
 from fitnoise_check.places import by_place
@@ -39,8 +39,9 @@ def check(text, expected_digest=None):
     yield f"SHA-256 {digest}"
     need(expected_digest in (None, digest), "the plan has another SHA-256 than the given one")
     need(plan["fitnoise_plan"] == 4, "a plan of another format", Unknown)
-    spec, parts = plan["spec"], plan["tables"]
-    unit = Unit(spec, size := cells_of(spec["domain"]))
+    spec, parts = plan["spec"] | {"joint": joint_axes(plan)}, plan["tables"]
+    size = cells_of(spec["domain"]) | {name: len(cells) for name, (_, cells) in spec["joint"].items()}
+    unit = Unit(spec, size)
     for part, request in zip(
         parts, [*([spec] if spec.get("tables") else []), *spec.get("further_tables", ())], strict=True
     ):

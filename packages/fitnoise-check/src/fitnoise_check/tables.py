@@ -26,7 +26,11 @@ class Table:
 
     def __init__(self, t, names, x, grid, confidence):
         self.free, axes = grid.shown_axes(names)
-        rows = {a: np.ones((1, grid.size[a])) if name is None else view(t, name, a, grid) for a, name in axes.items()}
+        views = {name: view(t, name, a, grid) for a, names_here in axes.items() for name in names_here}
+        rows = {a: np.ones((1, grid.size[a])) for a in axes}
+        for a, name in ((a, name) for a, names_here in axes.items() for name in names_here):
+            # Attributes of one joint axis multiply, cell by cell.
+            rows[a] = (rows[a][:, None] * views[name][None]).reshape(-1, grid.size[a])
         for d in (grid.domain[a] for a in t.get("sum", ())):
             if class_of(d):
                 rows[class_of(d)] = rows[class_of(d)] * [float(step) for _, _, step in ranges(d)]
@@ -35,11 +39,11 @@ class Table:
             self.queries = np.kron(self.queries, rows[a])
         if "matrix" in t:
             self.queries = np.array(t["matrix"], dtype=float)
-            rows, axes = {"query": self.queries}, {"query": x["by"] if isinstance(x, dict) else None}
+            views = {x["by"] if isinstance(x, dict) else "query": self.queries}
         self.cells = prod(grid.size[a] for a in self.free)
         if isinstance(x, dict) and "by" in x:
-            order = [-1 if name == x["by"] else 1 for name in axes.values()]
-            x = np.broadcast_to(np.reshape(row_targets(x, t, grid), order), [len(r) for r in rows.values()]).ravel()
+            order = [-1 if name == x["by"] else 1 for name in views]
+            x = np.broadcast_to(np.reshape(row_targets(x, t, grid), order), [len(r) for r in views.values()]).ravel()
         self.targets = np.zeros(len(self.queries)) + variance(t, x, self.cells * len(self.queries), confidence)
         if "mean" in t:
             self.targets *= (t["reference"] / (grid.domain[t["mean"]]["high"] - grid.domain[t["mean"]]["low"])) ** 2
@@ -48,10 +52,13 @@ class Table:
 def view(t, name, axis, grid):
     """Return the rows that a table shows of an attribute or level, over the cells of an axis."""
     d, n, axis_of = grid.domain[name], grid.size[name], np.eye(grid.size[name])
+    columns = grid.joint.get(axis)
+    axis = next(x for x in columns if grid.home[x] == grid.home[name]) if columns else axis
     if "rows" in d:  # the place in which each cell of the axis lies
         above = {row[grid.depth[axis]]: row[grid.depth[name]] for row in d["rows"]}
         codes = grid.domain[axis]["codes"]
         axis_of = np.array([[above[code] == own_code for code in codes] for own_code in d["codes"]], dtype=float)
+    axis_of = axis_of[:, columns[axis]] if columns else axis_of  # of each joint cell
     missing = list(d.get("missing", ()))
     valued = n - len(missing)
     shows = next((v for v in SPANS if name in t.get(v, ())), None)

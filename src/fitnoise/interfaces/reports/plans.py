@@ -61,6 +61,7 @@ def plan_report(plan: Plan) -> Report:
         *charged_to(plan),
         *units(plan),
         *_series(plan.full_series or plan),
+        Section(Message("report.section.counted"), tuple(shared_columns.counted_jointly(plan))),
         _cap(plan),
         _composition_section(plan),
         *part_sections,

@@ -43,7 +43,13 @@ from fitnoise.mechanisms.terms import target_ratios, terms
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import ByAttribute
-from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
+from fitnoise.request.workloads import (
+    Table,
+    Workload,
+    axes_with_impossible_rows,
+    exchangeable_attributes,
+    used_attributes,
+)
 from fitnoise.solving import cores, product_form
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.joint_bases import RealJointStrategy
@@ -87,6 +93,7 @@ def obstacle(request: Publication) -> Message | None:
             bool(set(request.workload.domain.steps) & used_attributes(request.workload)),
             "report.unsuitable.amounts",
         ),
+        (any(axes_with_impossible_rows(request.workload)), "report.unsuitable.impossible_rows"),
         (bool(varying) and request.objective.goal is not Goal.FIT_FOR_USE, "report.unsuitable.varying_targets"),
     )
     text_id = next((text_id for there, text_id in reasons if there), None)

@@ -250,7 +250,7 @@ def search(
           them, unless the last families alone are searched.
     """
     domain, bound = publication.workload.domain, exchangeable_attributes(publication.workload)[1]
-    cells = math.prod(domain[a].size for a in bound)
+    cells = math.prod(domain.sizes[a] for a in bound)
     if cells > MAX_CELLS:
         raise too_many_cells(domain, bound, cells)
     clock = p_identity.TimeLimit(None if seconds is None else checked_positive("seconds", seconds))
@@ -605,9 +605,13 @@ class _MarginProblem:
         variances = dict(zip(self.queries, self.reduced.variances(p_identity.inverse(star.T @ star)), strict=True))
         for g in self.d.tables:
             r = variances[id(g.queries)]
-            out[g.tables] = (
-                (g.variances / r).min(axis=1) if self.omega is None else (self.omega[g.numbers] * r).sum(axis=1)
-            )
+            if self.omega is None:
+                # A row that counts no cell has no noise, and meets every target.
+                r = np.broadcast_to(r, g.variances.shape)
+                bounds = np.divide(g.variances, r, out=np.full(r.shape, np.inf), where=r > 0)
+                out[g.tables] = bounds.min(axis=1)
+            else:
+                out[g.tables] = (self.omega[g.numbers] * r).sum(axis=1)
         return out
 
 
@@ -824,7 +828,11 @@ def _adjusted(workload: Workload, scaled: _ScaledStrategy) -> Decomposition | No
             if margins is not None:
                 any_ = True
                 required, achieved = margins
-                targets[i] = np.minimum(targets[i], scaled.achieved[g.numbers[i]] * (required / achieved) ** 2)
+                # A row that counts no cell has no noise, and keeps its target.
+                ratios = np.divide(required, achieved, out=np.full(achieved.shape, np.inf), where=achieved > 0)
+                noisy = scaled.achieved[g.numbers[i]] > 0
+                limits = np.where(noisy, scaled.achieved[g.numbers[i]], 1.0) * ratios**2
+                targets[i] = np.where(noisy, np.minimum(targets[i], limits), targets[i])
         tables.append(replace(g, variances=targets))
     return replace(d, tables=tuple(tables)) if any_ else None
 

@@ -1,0 +1,78 @@
+"""The axes along which tables count attributes that read one column and are not free of each other.
+
+A plan lists the joint cells of such attributes (:class:`fitnoise.kernel.domain.JointAxis`). Tables of each of them are
+then queries on one axis, so their numbers add up to each other. If one of the attributes has a different cell in every
+joint cell, its own axis serves: the other attributes follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from fitnoise.kernel.arrays import Indices
+from fitnoise.kernel.domain import JointAxis
+from fitnoise.request.domain import Domain
+
+
+def axis_name(domain: Domain, joint: JointAxis) -> str:
+    """Return the axis by which tables of joint attributes are counted.
+
+    It is the first attribute whose cells are those of the joint axis, in order; otherwise the joint axis.
+
+    Args:
+        domain: The domain, which has the joint axis.
+        joint: The joint axis.
+    """
+    cells = np.arange(len(joint.cells))
+    same = (a for a in joint.names if domain.sizes[a] == len(cells) and np.array_equal(joint.column(a), cells))
+    return next(same, joint.name)
+
+
+def joint_axis(domain: Domain, axis: str) -> JointAxis | None:
+    """Return the joint axis whose tables are counted along an axis; None for the axis of one attribute.
+
+    Args:
+        domain: The domain.
+        axis: The name of an attribute, a level, a share or a joint axis.
+    """
+    return next((one for one in domain.axes.joint.values() if axis_name(domain, one) == axis), None)
+
+
+def attributes_along(domain: Domain, axis: str) -> tuple[str, ...]:
+    """Return the attributes whose tables are counted along an axis, without levels.
+
+    Args:
+        domain: The domain.
+        axis: The name of an attribute, a level, a share or a joint axis.
+    """
+    one = joint_axis(domain, axis)
+    return domain.axes.attributes_of(axis if one is None else one.name)
+
+
+def used_joint_axes(domain: Domain, names: Iterable[str]) -> tuple[JointAxis, ...]:
+    """Return the joint axes of which at least two attributes are used.
+
+    Args:
+        domain: The domain.
+        names: The attributes and levels that are used.
+    """
+    homes = set(map(domain.attribute_of, names))
+    return tuple(
+        one for one in domain.axes.joint.values() if len(homes.intersection(domain.axes.attributes_of(one.name))) > 1
+    )
+
+
+def cells_along(domain: Domain, joint: JointAxis, attribute: str) -> Indices:
+    """Return the cell of an attribute or a level in each cell of a joint axis.
+
+    Args:
+        domain: The domain, which has the joint axis.
+        joint: The joint axis.
+        attribute: An attribute of the axis, or a level above the one that the axis has.
+    """
+    home = domain.attribute_of(attribute)
+    (listed,) = (name for name in joint.names if domain.attribute_of(name) == home)
+    tree, cells = domain[home].tree, joint.column(listed)
+    return cells if tree is None else tree.above(domain.depth(attribute), domain.depth(listed))[cells]
