@@ -1308,7 +1308,8 @@ def test_without_noise_a_release_says_the_truth_in_steps(plan, people, without_n
         frame = release[f"state by {name} sum"]
         assert list(frame[name]) == ["sum"] * 3
         np.testing.assert_allclose(frame["value"], by_state[name].sum(), rtol=1e-9)
-        np.testing.assert_allclose(release.total(name, by="state").value, by_state[name].sum(), rtol=1e-9)
+        for total in (release.total(name, by="state"), expressions.ask(f"sum('{name}')", release, by=("state",))):
+            np.testing.assert_allclose(total.value, by_state[name].sum(), rtol=1e-9)
     np.testing.assert_allclose(release.mean("pay", by="state").value, by_state["pay"].mean(), rtol=1e-9)
     np.testing.assert_allclose(release.mean("hours", by="state").value, by_state["hours"].mean(), rtol=1e-9)
     rate = release.total("pay", by="state") / release.total("hours", by="state")

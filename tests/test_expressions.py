@@ -42,6 +42,8 @@ SAME = [
     ("-1000 * (+count(sex='f') / -8.5e1)", (), lambda r, o: -1000 * (r.count(sex="f") / -85)),
     ("count()*2/4 - count(sex='f')", (), lambda r, o: r.count() * 2 / 4 - r.count(sex="f")),
     ("quantile('age', 0.5, {'sex': ['f', 'm']})", ("sex",), lambda r, o: r.quantile("age", 0.5, by="sex")),
+    ("median('age', sex='f')", (), lambda r, o: r.quantile("age", 0.5, sex="f")),
+    ("median('age', {'sex': ['f', 'm']})", ("sex",), lambda r, o: r.quantile("age", 0.5, by="sex")),
     ("other.quantile('age', .25, sex='f')", (), lambda r, o: o.quantile("age", 0.25, sex="f")),
     ("mean('age', by='sex') * 12", ("age",), lambda r, o: r.mean("age", by="sex") * 12),
     ("count(sex='f') / count() - other.count(sex='f') / other.count()", ("age",), growth),
@@ -93,6 +95,8 @@ HOSTILE = [
     ("mean(['age'])", "release.attribute-not-named"),
     ("mean(3)", "release.attribute-not-named"),
     ("quantile('age')", "release.argument-of-call-missing"),
+    ("median()", "release.argument-of-call-missing"),
+    ("median('age', 0.5)", "release.argument-without-name"),
     ("quantile('age', 0.5, 'f')", "release.argument-without-name"),
     ("quantile('age', 'half')", "release.wrong-quantile"),
     ("quantile(['age'], 0.5)", "release.attribute-not-named"),
@@ -154,4 +158,4 @@ def test_no_more_numbers_are_made_than_anybody_reads(monkeypatch):
 
 def test_every_documented_call_exists():
     for name in expressions.CALLS:
-        assert callable(getattr(fn.Release, name))
+        assert callable(getattr(fn.Release, expressions.METHODS.get(name, (name, ()))[0]))

@@ -2,6 +2,7 @@
 
     sum     = sum + sum | sum - sum | sum * sum | sum / sum | +sum | -sum | (sum) | number | call
     call    = count(…) | quantile("age", 0.5, …) | mean("age", …) | total("income", …)
+            | median("age", …), which is quantile("age", 0.5, …) | sum("income", …), which is total("income", …)
             | each also of another release: other.count(…)
             | change(sum, "month", 12) | average(sum, "month", 3) | to_date(sum, "month", 12): along a name of `by`
     (…)     = {name: literal, …} at most once, then name=literal, …; a literal is a text, a number, a list, a tuple, …
@@ -40,8 +41,11 @@ MAX_DEPTH = 50
 MAX_CHARACTERS_SHOWN = 60
 """The largest number of characters of a refused text that an error quotes."""
 
-CALLS = {"count": 0, "quantile": 2, "mean": 1, "total": 1}
-"""The functions of a question: methods of `Release`, and the number of literals that come first."""
+CALLS = {"count": 0, "quantile": 2, "median": 1, "mean": 1, "total": 1, "sum": 1}
+"""The functions of a question, and the number of literals that come first."""
+
+METHODS: Mapping[str, tuple[str, tuple[float, ...]]] = {"median": ("quantile", (0.5,)), "sum": ("total", ())}
+"""The method of `Release` for a function of another name, and its literals after those of the text."""
 
 SEQUENCE_METHODS = {"change": (1, 2), "average": (2, 2), "to_date": (1, 2)}
 """The functions of numbers that follow one another: methods of `Estimates`, with their least and most arguments.
@@ -286,7 +290,8 @@ def _call_release(node: ast.Call, release: Release, name: str, common: Mapping[s
             UNESTIMATED,
         )
     # `name` is one of CALLS, so no other method is within reach; arguments of the call replace common ones
-    return getattr(release, name)(*places, **{**common, **keywords})
+    method, further = METHODS.get(name, (name, ()))
+    return getattr(release, method)(*places[:needed], *further, *places[needed:], **{**common, **keywords})
 
 
 def _literal(node: ast.expr) -> Any:
