@@ -39,7 +39,6 @@ from fitnoise.messages import LANGUAGES, Message, Value, ValueKind, translator
 from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
-from fitnoise.reading.questions import leaves
 from fitnoise.reading.refusals import UNWRITTEN, unreadable_file
 from fitnoise.reading.release import release_identity
 from fitnoise.reading.release_files import (
@@ -51,11 +50,11 @@ from fitnoise.reading.release_files import (
     replace_file,
     to_json,
 )
-from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOverlap
+from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOverlap, home_and_leaves
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import CODE, Attribute
 from fitnoise.request.domain import Domain
-from fitnoise.request.joint_axes import axis_name, cells_along
+from fitnoise.request.joint_axes import axis_name
 from fitnoise.request.workloads import Table, list_names
 from fitnoise.solving.invented_records import CountTable, expand, invent, sort_records
 
@@ -238,19 +237,13 @@ class RecordSpace:
 
         return domain.with_joint_axes(filter(is_column, domain.axes.joint.values()))
 
-    def _joint_axis(self, name: str) -> JointAxis | None:
-        home, axes = self._domain.attribute_of(name), self._domain.axes
-        return next((x for x in axes.joint.values() if home in axes.attributes_of(x.name)), None)
-
     def _home(self, name: str) -> str:
         """Return the attribute, hierarchy or joint axis to which an attribute or level belongs."""
-        joint = self._joint_axis(name)
-        return self._domain.attribute_of(name) if joint is None else joint.name
+        return home_and_leaves(self._domain, name)[0]
 
     def _leaves(self, name: str) -> Indices:
         """Return the cell of an attribute or level for each leaf of its home."""
-        joint = self._joint_axis(name)
-        return leaves(self._domain, name) if joint is None else cells_along(self._domain, joint, name)
+        return home_and_leaves(self._domain, name)[1]
 
     def _table_columns(self, name: str) -> list[_TableColumn]:
         """Return the columns of a table; refuse amounts."""

@@ -132,6 +132,18 @@ class CountColumn:
         return sums if self.atoms_from_rows is None else sp.csr_array(sums @ self.atoms_from_rows)
 
 
+def home_and_leaves(domain: Domain, name: str) -> tuple[str, Indices]:
+    """Return the attribute, hierarchy or joint axis of an attribute or level, and its cell for each leaf there.
+
+    Args:
+        domain: The domain.
+        name: An attribute or a level. Attributes of one joint axis share its cells as leaves, and so their sums.
+    """
+    home, axes = domain.attribute_of(name), domain.axes
+    joint = next((one for one in axes.joint.values() if home in axes.attributes_of(one.name)), None)
+    return (home, leaves(domain, name)) if joint is None else (joint.name, cells_along(domain, joint, name))
+
+
 def _with_leaves(column: CountColumn) -> CountColumn:
     """Return a column without atoms that have no leaf: their numbers are 0."""
     present = np.unique(column.atom_index[column.atom_index >= 0])
@@ -186,11 +198,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
     Raises:
         ReleaseError: The column shows sums, changes or averages, or overlapping groups whose intersections it does not.
     """
-    home, attribute, leaf_cells = domain.attribute_of(name), domain[name], leaves(domain, name)
-    joint = next((one for one in domain.axes.joint.values() if home in domain.axes.attributes_of(one.name)), None)
-    if joint is not None:
-        # The joint cells are the leaves of all these attributes, which share sums.
-        home, leaf_cells = joint.name, cells_along(domain, joint, name)
+    attribute, (home, leaf_cells) = domain[name], home_and_leaves(domain, name)
     if name in (*table.summed, *(table.averaged or ())[:1]):
         raise ReleaseError(
             "integer-table-of-sums",
