@@ -14,6 +14,7 @@ from typing import Any
 import click
 import numpy as np
 from error_sites import CLASSES, ErrorSite, error_sites
+from home_pictures import pictures as pictures
 from kernel_files import Lines, lines_of, listed_files, path_of, sum_of_lines
 from numpy.typing import NDArray
 

@@ -131,6 +131,26 @@ def test_a_task_is_done_as_its_page_says(name, tmp_path):
     assert {key: names[key] for key in expected} == expected
 
 
+def test_the_home_page_shows_what_its_lines_print(tmp_path):
+    """The noise differs each time, so only the form of the noisy values is compared."""
+    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    lines = page[page.index("```python") :]
+    names = follow(re.sub(r"(?<= )\d+\.\d{6}(?=   7\.653201)", "…", lines), tmp_path, run)
+    separate, rho = names["plan"].table_part.separate_rho, names["plan"].rho
+    assert f"costs ρ = {separate:.4f}, which is {separate / rho:.1f} times as much" in " ".join(page.split())
+
+
+def test_the_pictures_of_the_home_page_show_its_numbers():
+    lines = list(generate_reference.pictures())
+    shown = [re.findall(r"<text[^>]*>([^<]*)</text>", line) for line in lines if line.startswith("<figure>")]
+    assert shown[0] == ["single", "±15", "joint", "±15", "separate", "±15", "head", "±15"]
+    assert shown[1] == ["ρ 0.0153 at ±15", "no such noise costs less", "margin of error"]
+    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\d +(\w+) +\d +([\d.]+) ", page, re.MULTILINE)
+    assert shown[2] == [text for label, value in rows for text in (label, f"{float(value):,.0f}", "±15")]
+    assert "" not in lines
+
+
 def test_a_notebook_shows_what_its_cells_print(tmp_path):
     """And is of the format that programs for notebooks read."""
     notebook = json.loads((DOCS / "first_steps.ipynb").read_text(encoding="utf-8"))
@@ -263,7 +283,7 @@ def test_a_reduced_page_keeps_its_only_violation(rule, browser):  # noqa: F811
 def test_every_menu_has_at_most_ten_pages():
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     menus = re.findall(r"```{toctree}\n(?::[^\n]*\n)+\n(.*?)```", index, re.DOTALL)
-    assert len(menus) == 7
+    assert len(menus) == 8
     assert [menu for menu in menus if not 0 < len(menu.split()) <= 10] == []
 
 
