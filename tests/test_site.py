@@ -142,12 +142,12 @@ def test_the_home_page_shows_what_its_lines_print(tmp_path):
 
 def test_the_pictures_of_the_home_page_show_its_numbers():
     lines = list(generate_reference.pictures())
-    shown = [re.findall(r"<text[^>]*>([^<]*)</text>", line) for line in lines if line.startswith("<figure>")]
-    assert shown[0] == ["single", "±15", "joint", "±15", "separate", "±15", "head", "±15"]
-    assert shown[1] == ["ρ 0.0153 at ±15", "no such noise costs less", "margin of error"]
+    texts = [re.findall(r"<text[^>]*>([^<]*)</text>", line) for line in lines if line.startswith("<figure>")]
+    assert texts[0] == ["single", "±15", "joint", "±15", "separate", "±15", "head", "±15"]
+    assert texts[1] == ["ρ 0.0153 at ±15", "no such noise costs less", "margin of error"]
     page = (DOCS / "index.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\d +(\w+) +\d +([\d.]+) ", page, re.MULTILINE)
-    assert shown[2] == [text for label, value in rows for text in (label, f"{float(value):,.0f}", "±15")]
+    assert texts[2] == [text for label, value in rows for text in (label, f"{float(value):,.0f}", "±15")]
     assert "" not in lines
 
 
