@@ -48,6 +48,7 @@ EXTRAS = {
     "statistics": ["python -c 'import fitnoise.engines.statistical, openpyxl, pyreadstat'"],
     "spark": ["python -c 'import fitnoise.engines.spark, pyspark'"],
     "sealed": ["fitnoise count keys my.key"],
+    "opendp": ["python -c 'import opendp.prelude, fitnoise.opendp'"],
     "studio": ["python -c 'import fitnoise_studio.serve'"],
 }
 """Commands that use each extra. The extra `gpu` has two gigabytes; `make test` covers it."""

@@ -46,6 +46,7 @@ EXPECTED = {
         "is_verified": True,
         "is_possible": True,
     },
+    "howto/charge_plans_in_opendp": {"covers": True, "left": 0.045, "fits": True},
     "howto/combine_releases": {
         "narrower": True,
         "code": "release.different-records",
