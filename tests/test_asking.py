@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -563,6 +564,14 @@ REFUSED = [
 def test_what_no_table_shows_is_refused(where, attributes, code):
     with refused(code):
         release_for().count(where, by=attributes)
+
+
+def test_an_estimate_prints_its_number_and_margin():
+    numbers = release_for().count(by="state")
+    estimate = numbers["A"].to_estimate(0.99)
+    assert str(fn.Estimate(1234.5678, 1.0, 20.4, 0.99)) == "1,234.6 ± 20.4 at 99 %"
+    assert re.fullmatch(r"-?[0-9,]+(\.[0-9])? ± [0-9.]+ at 99 %", str(estimate)), str(estimate)
+    assert numbers.interval(0.99)[1][0] == pytest.approx(estimate.value + estimate.moe)
 
 
 def test_what_cannot_be_computed_is_refused():

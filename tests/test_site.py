@@ -38,6 +38,7 @@ EXPECTED = {
     "howto/compute_shares_and_growth": {
         "labels": {"state": ("Iowa", "Ohio", "Utah")},
         "code": "release.attributes-not-crossed",
+        "rising": True,
     },
     "howto/make_microdata": {"same": True, "warns": True, "close": True},
     "howto/publish_integer_tables": {
@@ -69,6 +70,8 @@ EXPECTED = {
         "same_price": True,
         "people": 2000,
         "turnover": 250_000,
+        "persons_and_visits": [1000, 2000],
+        "free": 0.0,
         "saved": 13.7,
         "less": 2.1,
         "paid": 9.0,

@@ -482,9 +482,9 @@ _add(
     "ask",
     """Compute EXPRESSION from RELEASE: counts, sums, differences, shares, rates and growth, with their intervals.
 
-    EXPRESSION has count(...), total(...), mean(...), quantile(...), numbers and + - * /, as in Python. Along a name of
-    --by it may have change(..., "month"), average(..., "month", 3) and to_date(..., "month") of counts. fitnoise finds
-    the tables that answer it.
+    EXPRESSION has count(...), sum(...), mean(...), median(...), minimum(...), maximum(...), quantile(...), numbers and
+    + - * /, as in Python. Along a name of --by it may have change(..., "month"), average(..., "month", 3) and
+    to_date(..., "month") of counts. fitnoise finds the tables that answer it.
     """,
     [
         _RELEASE,

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.messages import ValueKind
+from fitnoise.messages import ValueKind, translator
 from fitnoise.reading.labelled_numbers import MAX_NUMBERS, LabelledNumbers, RowLabels, divisor, is_number, number
 from fitnoise.reading.laws import Law, law, level
 from fitnoise.reading.linear_forms import Forms
@@ -46,6 +46,12 @@ class Estimate:
     _source: Estimates | None = field(default=None, repr=False, compare=False)
 
     __array_ufunc__ = None  # NumPy numbers leave their multiplication to this class
+
+    def __str__(self) -> str:
+        """Return the number with its margin: 1,009.6 ± 16 at 95 %."""
+        language = translator("en", typeset=False)
+        value, moe = language.kind(ValueKind.ESTIMATE, self.value), language.kind(ValueKind.PEOPLE, self.moe)
+        return f"{value} ± {moe} at {language.kind(ValueKind.LEVEL, self.confidence)}"
 
     @property
     def estimates(self) -> Estimates:

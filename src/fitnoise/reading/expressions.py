@@ -2,7 +2,8 @@
 
     sum     = sum + sum | sum - sum | sum * sum | sum / sum | +sum | -sum | (sum) | number | call
     call    = count(…) | quantile("age", 0.5, …) | mean("age", …) | total("income", …)
-            | median("age", …), which is quantile("age", 0.5, …) | sum("income", …), which is total("income", …)
+            | median("age", …), minimum("age", …) and maximum("age", …): quantile("age", …) at 0.5, 0 and 1
+            | sum("income", …), which is total("income", …)
             | each also of another release: other.count(…)
             | change(sum, "month", 12) | average(sum, "month", 3) | to_date(sum, "month", 12): along a name of `by`
     (…)     = {name: literal, …} at most once, then name=literal, …; a literal is a text, a number, a list, a tuple, …
@@ -41,10 +42,15 @@ MAX_DEPTH = 50
 MAX_CHARACTERS_SHOWN = 60
 """The largest number of characters of a refused text that an error quotes."""
 
-CALLS = {"count": 0, "quantile": 2, "median": 1, "mean": 1, "total": 1, "sum": 1}
+CALLS = {"count": 0, "quantile": 2, "median": 1, "minimum": 1, "maximum": 1, "mean": 1, "total": 1, "sum": 1}
 """The functions of a question, and the number of literals that come first."""
 
-METHODS: Mapping[str, tuple[str, tuple[float, ...]]] = {"median": ("quantile", (0.5,)), "sum": ("total", ())}
+METHODS: Mapping[str, tuple[str, tuple[float, ...]]] = {
+    "median": ("quantile", (0.5,)),
+    "minimum": ("quantile", (0.0,)),
+    "maximum": ("quantile", (1.0,)),
+    "sum": ("total", ()),
+}
 """The method of `Release` for a function of another name, and its literals after those of the text."""
 
 SEQUENCE_METHODS = {"change": (1, 2), "average": (2, 2), "to_date": (1, 2)}

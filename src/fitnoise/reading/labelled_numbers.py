@@ -262,8 +262,9 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
     @property
     def summary(self) -> str:
         """The number of numbers, their kind, and the names that break them down: 3 estimates by area."""
-        (noun, suffix), breakdown = self._noun, f" by {', '.join(self.labels)}" if self.labels else ""
-        return f"{len(self)} {noun}{'s' * (len(self) != 1)}{suffix}{breakdown}"
+        noun, suffix = self._noun  # the suffix of several quantiles states their labels
+        names = ", ".join(name for name in self.labels if name != noun)
+        return f"{len(self)} {noun}{'s' * (len(self) != 1)}{suffix}{f' by {names}' if names else ''}"
 
     def table(self, frame: pd.DataFrame) -> ReportTable:
         """Return the rows of a frame of these numbers as a table, with None for an infinite or undefined number."""

@@ -106,7 +106,7 @@ class QuestionMixin(abc.ABC):
     def quantile(
         self,
         attribute: str,
-        q: float,
+        q: float | Sequence[float],
         where: Mapping[str, Any] | None = None,
         /,
         *,
@@ -117,20 +117,22 @@ class QuestionMixin(abc.ABC):
 
         Args:
             attribute: An attribute with ordered values or bins, each of which tables distinguish or count cumulatively.
-            q: The part, strictly between 0 and 1; 0.5 for the median.
+            q: The part, from 0 to 1: 0.5 for the median, 0 for the smallest value and 1 for the largest. Several parts
+                in a list, each above the one before, break the numbers down by `quantile`.
             where: Conditions as for `count`. Records without a value of the attribute are left out; see `universe`.
             by: Attributes or levels whose values break the numbers down.
             columns: Conditions like `where`, for names that are Python identifiers.
 
         Raises:
-            ReleaseError: The attribute has no order, q is not strictly between 0 and 1, or the counts are unavailable,
-                as for `count`.
+            ReleaseError: The attribute has no order, q is not from 0 to 1, or several parts do not rise. Or the counts
+                are unavailable, as for `count`.
 
         **Guarantees**
             The values keep the guarantees of :class:`~fitnoise.reading.quantiles.Quantiles`.
 
         Example:
-            `release.quantile("age", 0.5, by="status").frame()`
+            `release.quantile("age", 0.5, by="status").frame()`;
+            `release.quantile("age", [0.25, 0.5, 0.75]).frame(simultaneous=True)`
         """
         return Quantiles(self._counts_by_value(attribute, where, by, columns), attribute, q)
 

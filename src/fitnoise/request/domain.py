@@ -28,8 +28,12 @@ RESERVED = (
 )
 """Column names of a released table that no attribute may take."""
 
-DERIVED = ("low", "high", "told", "simulated_bias", "reliability")
-"""Column names of tables made of a release: intervals, simulated bias, reliability. No attribute may take them."""
+QUANTILE = "quantile"
+"""The column that names each of several quantiles by its part of the records."""
+
+DERIVED = ("low", "high", "told", "simulated_bias", "reliability", QUANTILE)
+"""Column names of tables made of a release: intervals, simulated bias, reliability, parts. No attribute may take them.
+"""
 
 
 @final
