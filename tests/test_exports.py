@@ -20,7 +20,7 @@ from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports import export, latex, manifests
 from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.interfaces.exports.manifests import CLAIMS, manifest_place
-from fitnoise.messages import english
+from fitnoise.messages import english, translator
 from fitnoise.reading import verification
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.release_files import to_json
@@ -58,6 +58,32 @@ def test_a_workbook_has_every_number(tmp_path):
         assert re.match("Universe: (all records of default|records of default. Not counted: [a-z]+ )", last[0])
         assert release.plan.hash[:12] in last[1]
         assert "more than 10" in last[2]
+
+
+@pytest.mark.parametrize(
+    ("language", "universe", "margin"),
+    [
+        ("en", "Universe: ", "10\u202f%"),
+        ("de", "Grundgesamtheit: ", "10\u202f%"),
+        ("fr", "Univers\u00a0: ", "10\u202f%"),
+        ("es", "Universo: ", "10\u202f%"),
+        ("it", "Universo: ", "10\u202f%"),
+    ],
+)
+def test_workbooks_and_latex_are_in_every_language(tmp_path, language, universe, margin):
+    """Detects spaces of numbers and punctuation that a file spells out, and files that hide the lack of a review."""
+    release = DERIVED["combination"]()
+    path = fn.export(release, tmp_path / "a.xlsx", language=language, bands=RULE)
+    front, sheet, *_ = openpyxl.load_workbook(path).worksheets
+    notes = [x for (x,) in sheet.iter_rows(min_col=1, max_col=1, values_only=True) if x]
+    assert sum(x.startswith(universe) for x in notes) == 1
+    assert margin in notes[-1]
+    assert not any("\\" in x for x in notes)
+    text = fn.export(release, tmp_path / "a.tex", language=language, bands=RULE).read_text(encoding="utf-8")
+    sentence = translator(language).unreviewed
+    assert front["A2"].value == sentence
+    assert sentence is None or f"% {latex.escaped(sentence)}\n" in text
+    assert fn.verify_export(release, path)
 
 
 def test_a_workbook_holds_no_formula(tmp_path):
@@ -440,7 +466,7 @@ STATED = {
     "more releases": (lambda d: d["releases"].append(d["releases"][0]), SOURCE, "another release"),
     "other tables": (lambda d: d.update(of="integer_tables"), SOURCE, "other tables"),
     "another language": (lambda d: d["options"].update(language="en", totals=False), REBUILT, "it differs"),
-    "no such language": (lambda d: d["options"].update(language="fr"), REBUILT, "Choose en or de"),
+    "no such language": (lambda d: d["options"].update(language="pt"), REBUILT, "Choose en, de, es, fr or it"),
     "no such table": (lambda d: d["options"]["tables"].append("none"), REBUILT, "There is no table 'none'"),
     "a table less": (lambda d: d["options"]["tables"].pop(), REBUILT, "it differs"),
     "tables as a text": (lambda d: d["options"].update(tables="all"), FILES, "does not describe an export"),
@@ -575,7 +601,7 @@ def test_errors_of_exports(tmp_path, monkeypatch):
         ({"path": tmp_path / "a.csv"}, "release.unknown-export-format"),
         ({"tables": ["none"]}, "release.unknown-table"),
         ({"tables": ["all", "all"]}, "release.repeated-table"),
-        ({"language": "fr"}, "release.unknown-language"),
+        ({"language": "pt"}, "release.unknown-language"),
     ]
     for options, code in wrong:
         with refused(code):

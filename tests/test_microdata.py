@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from dense import table_matrix
 from fitnoise import data
-from fitnoise.messages import LANGUAGES, english, translator
+from fitnoise.messages import COMPLETE_LANGUAGES, english, translator
 from fitnoise.reading import microdata as making
 from fitnoise.reading.microdata import StatedRecords, document_place, make_records
 from fitnoise.reading.parquet import pieces, read
@@ -764,5 +764,5 @@ def test_texts_of_files_are_read_as_they_are(tmp_path):
 
 def test_messages_of_records_have_both_languages():
     records = make_records(paired(("sex", "age"), ("age", "job"), ("region", "job")), 1, 5, anyway=True)
-    assert {*records.warning} == {*LANGUAGES}
+    assert {*records.warning} == {*COMPLETE_LANGUAGES}
     assert english(records.warnings[0]).startswith(WARNING)

@@ -28,6 +28,7 @@ from fitnoise.reading.layouts import layout
 from fitnoise.reporting import Report, Section
 from fitnoise.request.views import EACH
 from laws.releases import answered, by_command, released
+from laws.reports import texts_in_reports
 from refused import refused
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")
@@ -118,7 +119,9 @@ def small():
 
 def test_plans_of_the_zoo_have_pages(any_plan):
     release = answered(any_plan, 3)
-    page = check_page(report.page(release, totals=True, bands=RULE, language="de"))
+    with texts_in_reports() as used:
+        page = check_page(report.page(release, totals=True, bands=RULE, language="de"))
+    assert len(used) > 50
     assert page.tags.count("h3") >= min(len(release), report.MAX_TABLES)
     assert any(any_plan.hash[:12] in text for text in page.texts)
     assert ("lang", "en") not in page.attributes  # all that the plan says of itself
@@ -292,6 +295,17 @@ def test_a_report_is_a_page_in_every_language():
     report = Report("", (Section(Message("report.section.values"), (message,)),))
     assert "<dt>values</dt><dd><p>1 of 1,234 values of &lt;b&gt; has charged but unused" in fragments.report(report)
     assert "<dt>Werte</dt><dd><p>für 1 von 1\u202f234 Werten von &lt;b&gt; ist" in fragments.report(report, "de")
+    assert "<p>1 valeur de &lt;b&gt; sur 1\u202f234 a de la confidentialité" in fragments.report(report, "fr")
+    assert "<p>1 de 1\u202f234 valores de &lt;b&gt; tiene privacidad" in fragments.report(report, "es")
+    assert "<p>1 valore di &lt;b&gt; su 1\u202f234 ha privacy" in fragments.report(report, "it")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pages_say_once_that_nobody_reviewed_their_texts(language):
+    sentence = translator(language).unreviewed
+    for what in (small(), small().plan, integer_tables()):
+        texts = check_page(report.page(what, language=language)).texts
+        assert texts.count(sentence) == (sentence is not None)
 
 
 MISSING_CODES = "Schlüssel für fehlende Werte werden als solche gelesen"
@@ -689,7 +703,7 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
      '{"language": "en", "bands": 5, "totals": true, "tables": null}',
      '{"language": "en", "bands": null, "totals": 1, "tables": null}',
      '{"language": "en", "bands": null, "totals": true, "tables": [1]}',
-     '{"language": "fr", "bands": null, "totals": true, "tables": null}',
+     '{"language": "pt", "bands": null, "totals": true, "tables": null}',
      '{"language": "en", "bands": null, "totals": true, "tables": ["none"]}', "[" * 10_000],
 )  # fmt: skip
 def test_a_file_that_says_no_report_is_none(options, tmp_path):
@@ -730,7 +744,7 @@ def test_reports_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     wrong = [
         ({"path": path}, "release.place-exists"),
         ({"path": tmp_path / "a.pdf"}, "release.report-not-html"),
-        ({"language": "fr"}, "release.unknown-language"),
+        ({"language": "pt"}, "release.unknown-language"),
         ({"tables": "none"}, "release.unknown-table"),
         ({"tables": ["all", "all"]}, "release.repeated-table"),
         ({"path": tmp_path / "no" / "a.html"}, "release.folder-not-writable"),

@@ -21,7 +21,7 @@ import fitnoise as fn
 from fitnoise import data
 from fitnoise.interfaces import commands
 from fitnoise.interfaces.exports.export import FORMATS
-from fitnoise.messages import LANGUAGES
+from fitnoise.messages import COMPLETE_LANGUAGES
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from fitnoise_studio import app, planner, releasing, serve, workers
@@ -745,7 +745,7 @@ def test_a_silent_process_is_replaced(monkeypatch, tmp_path):
 # --- words and ways in -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", COMPLETE_LANGUAGES)
 def test_every_page_is_complete_in_every_language(tmp_path, monkeypatch, at_once, language):
     with opened(filled(tmp_path / "f"), monkeypatch, language=language) as client:
         client.certified()

@@ -1,5 +1,6 @@
 """The laws of reports and of the statements in stored documents."""
 
+import contextlib
 import functools
 import json
 import math
@@ -110,9 +111,30 @@ def check_no_sentences(stored, key=""):
         assert not isinstance(stored, str) or len(stored.split()) < 2, (key, stored)
 
 
+@contextlib.contextmanager
+def texts_in_reports():
+    """Check that each text that a page or a file uses is in every language of reports, and not only in English."""
+    used = set()
+
+    class Recording(dict):
+        def __getitem__(self, text_id):
+            used.add(text_id)
+            return super().__getitem__(text_id)
+
+    german = messages.translator("de")
+    own_texts = german.texts
+    object.__setattr__(german, "texts", Recording(own_texts))
+    try:
+        yield used
+    finally:
+        object.__setattr__(german, "texts", own_texts)
+    for code in messages.LANGUAGES:
+        assert used <= messages.catalogue(code).keys(), (code, used - messages.catalogue(code).keys())
+
+
 def check_in_every_language(message):
     """Each value that a text names is a value of its message, and no text is joined from parts."""
-    for code in messages.LANGUAGES:
+    for code in messages.COMPLETE_LANGUAGES:
         language = messages.translator(code)
         keys_in_text = set(re.findall(r"\{(\w+)\}", language.texts[message.id]))
         assert keys_in_text <= {v.key for v in message.values}, message.id

@@ -250,6 +250,10 @@ def _ledger(text: str, *, required: bool = True) -> click.Option:
     return _file("--ledger ledger_file", text, required=required)
 
 
+def _language(languages: str) -> click.Option:
+    return _option("--language", f"Language: {languages}.", default="en", show_default=True)
+
+
 # Parameters of several commands
 
 _AS_JSON = _flag("--json as_json", "Print a JSON document on stdout, or an error as JSON on stderr.")
@@ -268,10 +272,9 @@ _DERIVED = (
     _file("--combination", "Folder of a combination of the release with each --with-release."),
     _file("--with-release", "Another release of the combination or of the integer tables; repeatable.", multiple=True),
 )
-_LANGUAGE = _option("--language", "Language: en or de (German).", default="en", show_default=True)
 _NAMES = _option("--table names", "Table to write; repeatable (default: all).", metavar="NAME", multiple=True)
 _APPEARANCE = (
-    _LANGUAGE,
+    _language("en, de, es, fr or it"),
     _flag("--totals", "Add sums over attributes shown value by value, with their own margins."),
     _option(
         "--reliability-bands bands",
@@ -628,7 +631,7 @@ _add(
     """Write tables of RELEASE as a workbook (.xlsx), as LaTeX (.tex), or as a data package (a folder).
 
     A data package has CSV files and a datapackage.json that defines their columns. It is in English and has no totals:
-    --language de and --totals are for workbooks and LaTeX, and --licence is for data packages.
+    --language and --totals are for workbooks and LaTeX, and --licence is for data packages.
     With --integers or --combination, the tables of that folder are written instead.
     """,
     [
@@ -806,7 +809,7 @@ _add(
     """,
     [
         click.Argument(["folder"], type=_FILE, default="."),
-        _LANGUAGE,
+        _language("en or de"),
         _option(
             "--data", "Data outside FOLDER: env:NAME or spark:TABLE; repeatable.", metavar="env:NAME", multiple=True
         ),

@@ -54,7 +54,7 @@ from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import ChargedPlan, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy
 from fitnoise.mechanisms.projection import planning as projection
-from fitnoise.messages import Message, Value, ValueKind, english, map_messages, translator
+from fitnoise.messages import COMPLETE_LANGUAGES, Message, Value, ValueKind, check_language, english, map_messages
 from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.comparison import assembled, compare, mechanisms_of
 from fitnoise.planning.comparison import plan as make_plan
@@ -1002,7 +1002,7 @@ def _check_ledger(file: Path, *advice: str) -> None:
 
 def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: bool) -> None:
     """Serve a folder."""
-    translator(language)
+    check_language(language, COMPLETE_LANGUAGES)
     try:
         from fitnoise_studio.serve import serve
     except ModuleNotFoundError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -42,6 +43,11 @@ def readable(text: str, encoding: str = "utf-8") -> str:
         # Only now: an encoding that has the signs of the notation keeps them.
         line = line.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
     return line
+
+
+def printable(text: str) -> str:
+    """Return one line for a page or a file: :func:`readable`, with the spaces that numbers and punctuation have."""
+    return re.sub("[^\u00a0\u2007\u202f]+", lambda content: readable(content[0]), text)
 
 
 def lines(report: Report, encoding: str = "utf-8", language: Translator | None = None) -> list[str]:

@@ -4,7 +4,9 @@
             ── values ── a key, which the text names in braces; a plain value; its kind
 
 A catalogue is the folder `catalogues/CODE` of TOML files with one text for each id. English is a catalogue like any
-other. All languages have the same ids. Plural forms are separate ids. A missing id is an error.
+other. Plural forms are separate ids. A missing id is an error.
+
+English and German have all ids. Other languages have the ids of reports and exports, and English texts for the rest.
 """
 
 from __future__ import annotations
@@ -30,11 +32,17 @@ Content: TypeAlias = "JsonValue | Message | Sequence[Content] | Mapping[str, Con
 NOTHING = "–"
 """The text that people read for a missing value."""
 
-_SIGNS: dict[str, dict[str, str]] = {"en": {"-": "−"}, "de": {"-": "−", ",": "\u202f", ".": ","}}
-"""The signs of written numbers, from Python's: German groups digits by a narrow space (DIN 1333)."""
+LANGUAGES = ("en", "de", "es", "fr", "it")
+"""The codes of the languages of reports and exports."""
 
-LANGUAGES = tuple(_SIGNS)
-"""The codes of the languages."""
+COMPLETE_LANGUAGES = ("en", "de")
+"""The codes of the languages that have all texts, also those of the studio."""
+
+_COMMA_SIGNS = {"-": "−", ",": "\u202f", ".": ","}
+"""The signs of written numbers, from Python's, with a decimal comma and a narrow space between groups (ISO 80000-1)."""
+
+_SIGNS = {language: {"-": "−"} if language == "en" else _COMMA_SIGNS for language in LANGUAGES}
+"""The signs of written numbers, from Python's."""
 
 
 @final
@@ -153,6 +161,11 @@ class Translator:
     texts: Mapping[str, str]
     typeset: bool = True
 
+    @property
+    def unreviewed(self) -> str | None:
+        """The sentence that a machine made the texts and a review is due; None for languages without it."""
+        return self.texts.get("page.language.unreviewed")
+
     def translate(self, text_id: str, **values: object) -> str:
         """Return a text with values in its braces."""
         return self.texts[text_id].format_map(values)
@@ -246,23 +259,28 @@ def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from _flat(inner, f"{prefix}{key}.")
 
 
-@cache
-def translator(language: str, *, typeset: bool = True) -> Translator:
-    """Return a language by its code.
-
-    Raises:
-        ReleaseError: There is no catalogue of this language.
-    """
-    if language not in LANGUAGES:
+def check_language(language: str, languages: Sequence[str] = LANGUAGES) -> None:
+    """Raise ReleaseError if a language is not among some languages."""
+    if language not in languages:
         raise ReleaseError(
             "unknown-language",
             f"The language is {language!r}.",
             "",
-            f"Choose {' or '.join(LANGUAGES)}.",
+            f"Choose {', '.join(languages[:-1])} or {languages[-1]}.",
             "Nothing was written.",
             place="language",
         )
-    return Translator(language, catalogue(language), typeset)
+
+
+@cache
+def translator(language: str, *, typeset: bool = True) -> Translator:
+    """Return a language by its code; a message without a text in this language has its English text.
+
+    Raises:
+        ReleaseError: There is no catalogue of this language.
+    """
+    check_language(language)
+    return Translator(language, MappingProxyType({**catalogue("en"), **catalogue(language)}), typeset)
 
 
 def english(*messages: Message) -> str:

@@ -35,7 +35,7 @@ from fitnoise.kernel.arrays import Floats, Indices, Integers
 from fitnoise.kernel.checks import is_integer
 from fitnoise.kernel.domain import JointAxis
 from fitnoise.mechanisms.documents import disagreements, parse
-from fitnoise.messages import LANGUAGES, Message, Value, ValueKind, translator
+from fitnoise.messages import COMPLETE_LANGUAGES, Message, Value, ValueKind, translator
 from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
@@ -452,7 +452,7 @@ class InventedRecords:
     @cached_property
     def warning(self) -> dict[str, str]:
         """The text of the warnings by language."""
-        return {x: " ".join(map(translator(x).write, self.warnings)) for x in LANGUAGES}
+        return {x: " ".join(map(translator(x).write, self.warnings)) for x in COMPLETE_LANGUAGES}
 
     def document(self, file: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return the content of the document next to the records.
@@ -492,7 +492,7 @@ class InventedRecords:
     def frame(self) -> pd.DataFrame:
         """Return the records as a frame, with the warning and the document in its attributes."""
         frame = pd.DataFrame(self.columns)
-        frame.attrs = {"warning": self.warning[LANGUAGES[0]], "microdata": self.document()}
+        frame.attrs = {"warning": self.warning[COMPLETE_LANGUAGES[0]], "microdata": self.document()}
         return frame
 
 

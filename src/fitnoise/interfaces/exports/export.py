@@ -59,7 +59,7 @@ def export(
         what: Release, integer tables or combination with the tables.
         path: Place of the export: a name in .xlsx or .tex, or a name without an ending for the folder of a data
             package. Nothing may exist there; for a file, neither may NAME.manifest.json.
-        language: Language of workbooks and LaTeX, "en" or "de"; a data package is in English.
+        language: Language of workbooks and LaTeX: "en", "de", "es", "fr" or "it". A data package is in English.
         bands: Rule that classes numbers as reliable, to be used with care, or too wide.
         totals: True if workbooks and LaTeX have totals over each attribute that a table shows value by value.
         tables: Names of the tables to write, or the name of one; default all.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from fitnoise import __version__
@@ -17,7 +16,7 @@ from fitnoise.interfaces.pages.fragments import (
     numbers,
     title,
 )
-from fitnoise.interfaces.render import readable
+from fitnoise.interfaces.render import printable
 from fitnoise.messages import Translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.layouts import Label, Tabled, TableLayout, releases
@@ -46,8 +45,7 @@ _SPECIAL = {
 def escaped(text: str) -> str:
     """Return a text with all signs escaped that LaTeX would interpret."""
     # The three spaces of fitnoise have commands of their own in LaTeX; all else is made readable first.
-    readable_text = re.sub("[^\u00a0\u2007\u202f]+", lambda match: readable(match[0]), text)
-    return "".join(_SPECIAL.get(c, c) for c in readable_text)
+    return "".join(_SPECIAL.get(c, c) for c in printable(text))
 
 
 def latex(source: Tabled, tables: Iterable[TableLayout], language: Translator, bands: Bands | None) -> bytes:
@@ -58,6 +56,7 @@ def latex(source: Tabled, tables: Iterable[TableLayout], language: Translator, b
     publication = releases(source)[0].plan.publication
     out = [
         f"% {escaped(title(publication, language))}: fitnoise {__version__}, {hashes(source)}",
+        *([] if language.unreviewed is None else [f"% {escaped(language.unreviewed)}"]),
         r"% \usepackage[T1]{fontenc}\usepackage{booktabs,longtable,textcomp}",
     ]
     for table in tables:

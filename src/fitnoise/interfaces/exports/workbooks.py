@@ -10,7 +10,7 @@ from typing import Any
 
 from fitnoise import __version__
 from fitnoise.interfaces.pages.fragments import MARKS, caption, hashes, heading, labelled, notes, numbers, title
-from fitnoise.interfaces.render import readable
+from fitnoise.interfaces.render import printable
 from fitnoise.messages import Translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import unit_and_bound
@@ -36,7 +36,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
         raise missing_package("Workbooks", "XlsxWriter", "report", "Nothing was written.") from None
     held = io.BytesIO()
     with Workbook(held, {"in_memory": True}) as book:
-        title_text = readable(title(releases(source)[0].plan.publication, language))
+        title_text = printable(title(releases(source)[0].plan.publication, language))
         book.set_properties({"title": title_text, "created": EPOCH, "comments": f"fitnoise {__version__}"})
         looks = {
             "title": book.add_format({"bold": True, "font_size": 14}),
@@ -48,10 +48,12 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
         front.set_column(0, 0, 60)
         front.write_string(0, 0, title_text, looks["title"])
         row = 2
+        if language.unreviewed is not None:
+            front.write_string(1, 0, language.unreviewed, looks["soft"])
         for i, table in enumerate(tables, 1):
             # Excel takes 31 characters for the name of a sheet, and 255 for the text of a link.
-            name = f"{i} {SHEET.sub(' ', readable(table.name))}"[:31].rstrip()
-            front.write_url(row, 0, f"internal:'{name}'!A1", string=readable(table.name)[:255])
+            name = f"{i} {SHEET.sub(' ', printable(table.name))}"[:31].rstrip()
+            front.write_url(row, 0, f"internal:'{name}'!A1", string=printable(table.name)[:255])
             row += 1
             numbers = book.add_format({"num_format": "#,##0" + "." * (table.decimals > 0) + "0" * table.decimals})
             _sheet(book.add_worksheet(name), table, looks | {"number": numbers}, language, source, bands)
@@ -59,7 +61,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
         unit = map(language.write, units)
         front.write_string(row + 1, 0, language.translate("page.subject.release"), looks["soft"])
         charged = " + ".join(f"{r.plan.rho:.7g}" for r in releases(source))
-        front.write_string(row + 2, 0, f"ρ = {charged}, {readable('; '.join(unit))}", looks["soft"])
+        front.write_string(row + 2, 0, f"ρ = {charged}, {printable('; '.join(unit))}", looks["soft"])
         front.write_string(row + 3, 0, f"fitnoise {__version__}, {hashes(source)}", looks["soft"])
     return held.getvalue()
 
@@ -71,12 +73,12 @@ def _sheet(
 
     Every column has a heading of its own, so that a program that reads the sheet by headings finds each once.
     """
-    sheet.write_string(0, 0, readable(table.name), looks["title"])
+    sheet.write_string(0, 0, printable(table.name), looks["title"])
     sheet.write_string(1, 0, caption(table, language), looks["soft"])
     margins = [table.margins] if table.ends is None else list(table.ends)
     stubs, each = len(table.stubs), 1 + len(margins) + (table.bands is not None)
     for k, stub in enumerate(table.stubs):
-        stub_name = readable(heading(language, stub))
+        stub_name = printable(heading(language, stub))
         sheet.write_string(3, 2 * k, stub_name, looks["stub"])
         sheet.write_string(3, 2 * k + 1, language.translate("page.workbook.code", name=stub_name), looks["stub"])
     for j, column in enumerate(table.columns):
@@ -91,7 +93,7 @@ def _sheet(
         for k, label in enumerate(labels):
             sheet.write_string(4 + i, 2 * k, labelled(label, language))
             # The label is for people, and the code for programs that join tables.
-            sheet.write_string(4 + i, 2 * k + 1, readable(label.code))
+            sheet.write_string(4 + i, 2 * k + 1, printable(label.code))
         for j in range(len(table.columns)):
             first_column = 2 * stubs + each * j
             # A number and never a text: a text could be a formula, and programs could not add it up.
@@ -101,7 +103,7 @@ def _sheet(
             if table.bands is not None and MARKS[table.bands[i, j]]:
                 sheet.write_string(4 + i, first_column + each - 1, MARKS[table.bands[i, j]])
     for k, text in enumerate(notes(table, language, source, bands)):
-        sheet.write_string(5 + len(table.rows) + k, 0, readable(text), looks["soft"])
+        sheet.write_string(5 + len(table.rows) + k, 0, printable(text), looks["soft"])
     for k in range(stubs):
         sheet.set_column(2 * k, 2 * k, 24)
     # Headings and labels stay in view while a reader scrolls through a long table.

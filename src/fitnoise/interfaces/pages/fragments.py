@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -18,7 +17,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Any, final
 
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
-from fitnoise.interfaces.render import readable
+from fitnoise.interfaces.render import printable
 from fitnoise.interfaces.reports.plans import table_label, warned
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.messages import Message, Translator, ValueKind, translator
@@ -96,7 +95,7 @@ def environment(language: str, also: str = "") -> Environment:
     """Return the templates, in a language.
 
     Args:
-        language: "en" or "de".
+        language: The code of a language of reports, such as "en".
         also: A package with templates in addition to those of pages.
 
     Raises:
@@ -153,7 +152,7 @@ def references(plan: Plan) -> dict[str, float]:
 
 def _printable(x: object) -> object:
     """Return an inserted value; texts with the characters that can be shown, and the spaces of fitnoise."""
-    return re.sub("[^\u00a0\u2007\u202f]+", lambda content: readable(content[0]), x) if type(x) is str else x
+    return printable(x) if type(x) is str else x
 
 
 def _type(x: object) -> str:
@@ -181,7 +180,7 @@ def fragment(name: str, language: str = "en", **context: Any) -> Markup:
 
     Args:
         name: The name of a macro in fragments.html.
-        language: "en" or "de".
+        language: The code of a language of reports, such as "en".
         context: Its arguments.
 
     Raises:
@@ -211,7 +210,7 @@ def labelled(label: Label, language: Translator) -> str:
     """Return a label, with its code only if other values may have this label."""
     if label.text is None:
         return language.translate("page.table.total")
-    return readable(f"{label.text} ({label.code})" if label.is_repeated and label.code else label.text)
+    return printable(f"{label.text} ({label.code})" if label.is_repeated and label.code else label.text)
 
 
 def render_table(
@@ -244,7 +243,7 @@ def caption(table: TableLayout, language: Translator) -> str:
         sentences.append(language.translate("page.caption.common_margin", margin=margin, level=level))
     coded, capped = table.counted
     sentences += [
-        language.translate("page.caption.coded", name=readable(name), coded=_list(language, rules))
+        language.translate("page.caption.coded", name=printable(name), coded=_list(language, rules))
         for name, rules in coded.items()
     ]
     sentences += [language.translate("page.caption.cut")] if capped else []
@@ -255,9 +254,9 @@ def _statistic(table: TableLayout, language: Translator) -> str:
     """Return the statistic that the numbers of a table estimate."""
     headings = (*table.stubs, *([table.across] if table.across else ()))
     changes = any(h.view is not None and h.view.signed for h in headings)
-    names = readable(" × ".join(table.summed))
+    names = printable(" × ".join(table.summed))
     if table.averaged is not None:
-        return language.translate("page.caption.means", name=readable(table.averaged))
+        return language.translate("page.caption.means", name=printable(table.averaged))
     if table.is_integer:
         return language.translate("page.caption.integers")
     if names:
@@ -267,11 +266,11 @@ def _statistic(table: TableLayout, language: Translator) -> str:
 
 def numbers(table: TableLayout, language: Translator) -> str:
     """Return the heading of the numbers of a table with one column of them; no column of labels has it."""
-    stubs = [readable(heading(language, stub)) for stub in table.stubs]
+    stubs = [printable(heading(language, stub)) for stub in table.stubs]
     if table.averaged is not None:
-        group_numbers = language.translate("page.table.mean", name=readable(table.averaged))
+        group_numbers = language.translate("page.table.mean", name=printable(table.averaged))
     else:
-        names = readable(" × ".join(table.summed))
+        names = printable(" × ".join(table.summed))
         group_numbers = (
             language.translate("page.table.sum", names=names) if names else language.translate("page.table.records")
         )

@@ -72,7 +72,7 @@ def report(
     Args:
         what: The plan, the release, integer tables, or a combination.
         path: The path of the new file; its name ends in .html.
-        language: "en" or "de".
+        language: "en", "de", "es", "fr" or "it".
         bands: The rule by which numbers of a release are called reliable, to be used with care, or too wide.
         totals: True if tables of a release have totals over each attribute that they show value by value, with margins.
         tables: The names of the tables to show, or the name of one; without effect for a plan. Default: of the first
