@@ -199,3 +199,14 @@ def test_the_names_of_rows_are_labels_where_these_differ():
     assert matrix.tables[0].row_names(matrix.domain) == {"query": (0, 1, 2)}
     release = answered(fn.plan(matrix))
     assert list(release[next(iter(release))]) == ["query", "value", "std_error", "moe"]
+
+
+def test_a_table_is_laid_out_with_few_reads_of_all_codes(monkeypatch):
+    """One read for each label would take hours for a public list of a hundred thousand codes."""
+    codes = fn.Categorical({f"q{i}": f"code {i}" for i in range(300)}, missing={"other": []}, if_outside="other")
+    plan = fn.plan(fn.Workload(fn.Domain(code=codes), [fn.table("code", margin=9)]))
+    reads, read = [], fn.Categorical.label_codes.fget
+    monkeypatch.setattr(fn.Categorical, "label_codes", property(lambda self: reads.append(self) or read(self)))
+    rows = [(row.text, row.code, row.is_repeated) for (row,) in layout(answered(plan), "code").rows]
+    assert rows == [*((f"code {i}", f"q{i}", False) for i in range(300)), ("other", "", False)]
+    assert 0 < len(reads) < 10

@@ -221,9 +221,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     attributes = {a: domain[a] for a in row_labels if a in domain}
     headings = [_heading(table, attributes.get(a), a, periods=a == publication.series) for a in row_labels]
     confidence = table.target.level(publication.workload.confidence)
-    labels = [
-        [_label(table, attributes.get(a), a, x, i) for i, x in enumerate(names)] for a, names in row_labels.items()
-    ]
+    labels = [_labels(table, attributes.get(a), a, names) for a, names in row_labels.items()]
     shape = tuple(map(len, labels))
     values, margins = values.reshape(shape), margins.reshape(shape)
     # rows of ranges, groups and cumulative counts may overlap: their sum is no total
@@ -306,15 +304,14 @@ def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: b
     return Heading(name, view, min(view.rows(attribute), attribute.own_size) if ordered else 0, periods)
 
 
-def _label(table: Table, attribute: Attribute | None, name: str, label: str | int, point: int) -> Label:
-    """Return a label; if the attribute has labels and is shown value by value, with its code."""
-    # a missing-value category, which follows the codes, has no code of its own
+def _labels(table: Table, attribute: Attribute | None, name: str, labels: Sequence[str | int]) -> list[Label]:
+    """Return the labels of an attribute; if it has labels and is shown value by value, each with its code."""
     codes = attribute.label_codes if attribute is not None and table.view(name).is_by_value else ()
-    if point >= len(codes):
-        return Label(str(label))
-    code = str(codes[point])
     is_repeated = attribute is not None and attribute.cell_names != attribute.values
-    return Label(str(label), "" if code == str(label) else code, is_repeated)
+    texts = [(str(label), str(code)) for label, code in zip(labels, codes, strict=False)]
+    coded = [Label(text, "" if code == text else code, is_repeated) for text, code in texts]
+    # a missing-value category, which follows the codes, has no code of its own
+    return [*coded, *(Label(str(label)) for label in labels[len(coded) :])]
 
 
 def _find_table(release: Release | Combination, name: str) -> tuple[AnswerSource, int]:
