@@ -47,7 +47,7 @@ NOT_IN_REPORTS = (
     *("report.integers.biased", "report.integers.proof", "report.integers.reach", "report.integers.simulated"),
     *("report.integers.table", "report.series.entr", "report.records.assumed", "report.records.chosen"),
     *("report.records.counted", "report.records.draws", "report.records.enforced", "report.records.left_out"),
-    *("report.records.shares", "report.records.unknown"),
+    *("report.records.shares", "report.records.unknown", "report.supersedes.chain"),
 )
 """The beginnings of ids that no page, workbook or LaTeX file shows: the terminal, the studio and documents do."""
 

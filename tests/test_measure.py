@@ -86,11 +86,11 @@ def random_cells(domain, n, rng):
     return np.stack([rng.integers(0, size, n) for size in domain.shape], axis=1)
 
 
-def run(plan, counter, ledger=None, source=None):
+def run(plan, counter, ledger=None, source=None, note=None):
     """Measure without noise, unless a noise source is given."""
     order = plan if isinstance(plan, Order) else plan.order
     with contextlib.nullcontext(ledger) if ledger else Ledger(":memory:") as book:
-        return measuring.measure(order, counter, book, noise=source or Replay())
+        return measuring.measure(order, counter, book, note=note, noise=source or Replay())
 
 
 def distance(plan, one, other):
@@ -181,6 +181,19 @@ def test_check_count_charge_and_only_then_noise(plan, people, tmp_path):
     assert events[0][1] == ("age", "income", "owner", "region", "sex")
     assert events[2:] == [("noise", s.scale, s.answers, "charge", rho) for s in plan.table_part.strategy.sectors]
     assert result.charge.rho == rho
+
+
+def test_a_note_is_kept_with_the_charge_and_replaces_nothing(plan, people):
+    with Ledger(":memory:") as ledger:
+        note = {"supersedes": "a" * 64, "plan": "b" * 64, "salt": "c", "rho": "0"}
+        entry = run(plan, counter_of(plan, people), ledger, Replay(3), note=note).charge
+        assert entry.detail["supersedes"] == "a" * 64
+        assert entry.detail["plan"] == plan.hash
+        assert entry.detail["rho"] == str(plan.loss.rho)
+        assert entry.detail["salt"] != "c"
+        with refused("ledger.detail-has-own-keys"):
+            run(plan, counter_of(plan, people), ledger, Replay(3), note={"profile": "d"})
+        assert ledger.entries()[-1].kind == "answers"
 
 
 @pytest.mark.parametrize("failing", [0, 1, -1])

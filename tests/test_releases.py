@@ -1026,7 +1026,7 @@ def test_a_release_names_the_entry_that_charged_it(tmp_path):
         repeated = fn.release(SMALL, COUNTS, ledger=ledger, directory=tmp_path / "r", again=True)
         entry = ledger.entries()[2]
     document = json.loads((tmp_path / "r" / "release.json").read_text(encoding="utf-8"))
-    assert document["fitnoise_release"] == FORMAT == 8
+    assert document["fitnoise_release"] == FORMAT == 9
     assert document["ledger"] == {"sequence": 3, "digest": entry.digest}
     read = fn.Release.read(tmp_path / "r")
     assert read.entry == repeated.entry
@@ -1044,7 +1044,7 @@ def test_a_release_without_a_charge_names_no_entry(small_release, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[" * 100_000, "3", "[]", "{}", '{"fitnoise_release": 8, "ledger": null}', None]
+    "text", ["", "{", "[" * 100_000, "3", "[]", "{}", '{"fitnoise_release": 9, "ledger": null}', None]
 )
 def test_a_release_without_a_complete_release_json_is_not_read(small_release, tmp_path, text):
     folder = small_release.write(tmp_path / "r")
@@ -1060,7 +1060,7 @@ def test_a_release_without_a_complete_release_json_is_not_read(small_release, tm
         fn.Release.read(folder)
 
 
-@pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 7, 9, True, "8"])
+@pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 7, 8, 10, True, "9"])
 def test_a_release_of_another_format_is_refused(small_release, tmp_path, number):
     folder = small_release.write(tmp_path / "r")
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))

@@ -77,6 +77,7 @@ EXPECTED = {
         "paid": 9.0,
         "bound": 9.0,
     },
+    "howto/publish_a_correction": {"code": "ledger.released-before"},
     "howto/choose_records": {
         "near": True,
         "leap": [24, 23, None],

@@ -19,6 +19,7 @@ import numpy as np
 from fitnoise.engines import open_counter
 from fitnoise.errors import DataError, FitnoiseError, LedgerError, PlanError, ReleaseError, is_interruption
 from fitnoise.kernel.answer_files import AnswerFolder
+from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.counting import Counter, Dropped
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.designs._base import Answers
@@ -32,6 +33,7 @@ from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
+from fitnoise.reading.description import MAX_REASON_CHARACTERS, Superseded, is_reason
 from fitnoise.reading.refusals import UNWRITTEN
 from fitnoise.reading.release import Release, drawn_digest, to_write
 from fitnoise.reading.release_files import (
@@ -105,6 +107,8 @@ def release(
     period: str | int | None = None,
     series: str | os.PathLike[str] | None = None,
     again: bool = False,
+    supersedes: str | os.PathLike[str] | None = None,
+    reason: str | None = None,
     progress: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
     dropped: Callable[[Dropped], None] | None = None,
@@ -133,6 +137,11 @@ def release(
             owner only.
         again: True to measure a plan a second time, for a second charge, even if the ledger has its finished release.
             If `directory` holds that release, the call returns it without a measurement.
+        supersedes: The directory of an earlier release of the same account, which this release corrects; needs
+            `reason`. It is verified with the ledger, and never changed. The charge is that of a further release,
+            because readers have both. The plan may be the same. A reader learns of the correction from the new release.
+        reason: The reason of the correction, in one line of at most 500 characters. It is published without noise, so
+            state no number or person from the data.
         progress: A function, called with the name of each stage.
         notice: A function that receives a sentence for each leftover folder of killed releases to this directory. It
             receives one for a release that is finished here or is in place, too. Leftovers are removed, except for
@@ -153,7 +162,8 @@ def release(
         CapExceeded: The plan costs more than a limit that it states; nothing was read.
         SpecError, WorkloadError: No specification can state the plan's request; nothing was read.
         ReleaseError: The directory is not empty or cannot be written, or another process writes it. Or a table to write
-            is unknown or named twice, or tables are named without a directory.
+            is unknown or named twice, or tables are named without a directory. Or `supersedes` is no release, is one of
+            another account, or does not verify with the ledger. Or the reason is missing, or the plan is a series.
         KeyboardInterrupt: The process was interrupted.
 
     **Guarantees**
@@ -166,15 +176,21 @@ def release(
     plan = read_back(plan)  # the plan that readers will see, and not what an object in memory may hide
     turn = _turn(plan, period, series)
     _refuse_call(ledger, directory, tables, turn, is_repeat=again)
+    _refuse_revision(supersedes, reason, is_series=turn is not None)
     stage_notice, sentence_notice = progress or (lambda _: None), notice or (lambda _: None)
-    call = _Call(plan, data, turn, table, private_key, again, progress=stage_notice, notice=sentence_notice)
+    call = _Call(plan, data, turn, table, private_key, again, (), progress=stage_notice, notice=sentence_notice)
     target, course = None if directory is None else Path(directory), _Course(ledger)
     # in this order: after an error the stack closes the ledger, and then its entries are read for the outcome
     with course.stating_outcome(), contextlib.ExitStack() as stack:
         # a new ledger is made after the rehearsal, so that no error before it leaves a file
         book = _opened_ledger(ledger, stack) if isinstance(ledger, Ledger) or Path(ledger).exists() else None
+        if supersedes is not None:
+            if book is None:
+                raise missing_ledger(Path(str(ledger)), _NOTHING, "Give the ledger that charged the earlier release.")
+            call.progress("verifying the superseded release")
+            call = replace(call, supersedes=_superseded(plan, Path(supersedes), reason or "", book))
         if target is not None and book is not None:
-            ready = _in_place(plan, turn, book, target, tables)
+            ready = _in_place(call, book, target, tables)
             if ready is not None:
                 name = Value("directory", target.name, ValueKind.CODE)
                 call.notice(english(Message("terminal.notice.in_place", (name,))))
@@ -192,7 +208,7 @@ def release(
             else:
                 counter = call.counter()
                 call.progress("rehearsing without data")
-                _rehearse(released_plan, stage, table_names)
+                _rehearse(released_plan, stage, table_names, call.supersedes)
                 book = book or _opened_ledger(ledger, stack)
                 measured = call.measured(counter, book, course.stages, unfinished)
             if unfinished is not None:
@@ -202,7 +218,7 @@ def release(
             # until the folder is in its place no other process may take this charge for an unfinished one
             stack.enter_context(AnswerFolder(book).holding(measured.charge))
             result = (
-                _released(plan, measured)
+                _released(plan, measured, call.supersedes)
                 if turn is None
                 else _series_release(released_plan, [*_before(turn, book), measured])
             )
@@ -214,6 +230,70 @@ def release(
     if counter is not None:
         _report_dropped(counter, notice, dropped)
     return result
+
+
+def _refuse_revision(supersedes: str | os.PathLike[str] | None, reason: str | None, *, is_series: bool) -> None:
+    """Raise an error if these arguments cannot state that a release supersedes another."""
+    if (supersedes is None) != (reason is None):
+        is_reason_missing = reason is None
+        raise ReleaseError(
+            "supersedes-and-reason",
+            f"{'An earlier release' if is_reason_missing else 'A reason'} is given alone.",
+            "A correction needs both: the earlier release (--supersedes) and the reason (--reason).",
+            "Give both, or neither.",
+            _NOTHING,
+            place="reason" if is_reason_missing else "supersedes",
+        )
+    if reason is not None and not is_reason(reason):
+        raise ReleaseError(
+            "wrong-reason",
+            f"The reason of the correction is {describe_value(reason)}.",
+            f"It must be one printable line of at most {MAX_REASON_CHARACTERS} characters, without spaces around it.",
+            "Give such a text.",
+            _NOTHING,
+            place="reason",
+        )
+    if supersedes is not None and is_series:
+        raise ReleaseError(
+            "series-supersedes",
+            "The plan is a series, and an earlier release is named.",
+            "A series counts each period once, so no period can be a correction.",
+            "Plan the corrected periods without [series], and release this plan.",
+            _NOTHING,
+            place="supersedes",
+        )
+
+
+def _superseded(plan: Plan, folder: Path, reason: str, book: Ledger) -> tuple[Superseded, ...]:
+    """Return the chain of earlier releases: the one in a folder, then those that it supersedes.
+
+    Raises:
+        ReleaseError: The folder is no release, or is of another account, or does not verify with the ledger.
+    """
+    earlier = Release.read(folder)
+    account, earlier_account = plan.order.account, earlier.plan.order.account
+    if earlier_account != account:
+        raise ReleaseError(
+            "superseded-of-another-account",
+            f"The release {folder.name!r} is of the account {earlier_account.source!r} ({earlier_account.sentence}), "
+            f"and the plan of {account.source!r} ({account.sentence}).",
+            "A correction is charged to the account of the release that it supersedes.",
+            "Plan with the source and the unit of the earlier release.",
+            _NOTHING,
+            place="supersedes",
+        )
+    failed = next((check for check in verification.verify(folder, ledger=book).checks if not check.holds), None)
+    if failed is not None or earlier.entry is None:
+        finding = "" if failed is None else f" {english(failed.claim)}: {english(failed.finding)}."
+        raise ReleaseError(
+            "superseded-not-verified",
+            f"The release {folder.name!r} does not verify with this ledger.{finding}",
+            "A correction names a release that verifies, and the ledger that charged it.",
+            "Bring its files back as they were written, or give its ledger.",
+            _NOTHING,
+            place="supersedes",
+        )
+    return (Superseded(earlier.entry, drawn_digest(earlier), reason), *earlier.supersedes)
 
 
 def _refuse_call(
@@ -266,6 +346,7 @@ class _Call:
     table: The table or sheet that replaces the plan's; None keeps the plan's.
     key: The file with the key that opens sealed counts; None without a key.
     is_repeat: True if the plan is to be measured again, for a second charge.
+    supersedes: The earlier releases that the release supersedes, the newest first.
     progress: A function that receives the name of each stage.
     notice: A function that receives sentences for the operator.
     """
@@ -276,8 +357,14 @@ class _Call:
     table: str | None
     key: str | os.PathLike[str] | None
     is_repeat: bool
+    supersedes: tuple[Superseded, ...]
     progress: Callable[[str], None]
     notice: Callable[[str], None]
+
+    @property
+    def note(self) -> dict[str, str]:
+        """The statement of the ledger's entry: the digest of the entry that charged the superseded release."""
+        return {"supersedes": self.supersedes[0].entry.digest} if self.supersedes else {}
 
     def counter(self) -> Counter:
         """Open the data."""
@@ -299,8 +386,12 @@ class _Call:
         if self.turn is not None:
             turn = self.turn
             return draw(turn.series, turn.period, counter, book, turn.folder, stages=stages, progress=counted)
-        order, once = self.plan.order, not self.is_repeat
-        return measure(order, counter, book, unfinished=unfinished, once=once, stages=stages, progress=counted)
+        order, note = self.plan.order, self.note
+        # the ledger's own check does not distinguish corrections from the release that they supersede
+        once = not self.is_repeat and not note
+        return measure(
+            order, counter, book, unfinished=unfinished, once=once, note=note, stages=stages, progress=counted
+        )
 
 
 _NOTHING = "Nothing was measured and nothing was charged."
@@ -397,14 +488,13 @@ def _tidy(book: Ledger, charge: LedgerEntry, path: Path | None) -> None:
         clear_leftovers(path, digest=charge.digest)
 
 
-def _in_place(
-    plan: Plan, turn: _PeriodTurn | None, book: Ledger, path: Path, tables: str | Iterable[str] | None
-) -> Release | None:
+def _in_place(call: _Call, book: Ledger, path: Path, tables: str | Iterable[str] | None) -> Release | None:
     """Return the release in a directory if it is the requested one, according to the ledger; None otherwise.
 
-    The requested one has the plan, the last period and the list of tables of the call. The ledger has its charge and
-    names its answers.
+    The requested one has the plan, the last period, the list of tables and the superseded releases of the call. The
+    ledger has its charge and names its answers.
     """
+    plan, turn = call.plan, call.turn
     if not (path / DESCRIPTION).is_file():
         return None
     try:
@@ -415,6 +505,7 @@ def _in_place(
         return None
     table_count = sum(len(p.workload.tables) for p in stored.plan.publication.groups)
     same = recorded_tables == ("all" if len(table_names) == table_count else list(table_names))
+    same &= stored.supersedes == call.supersedes
     last = None if turn is None else turn.labels[turn.period - 1]
     if stored.entry is None or stored.plan.hash != plan.hash or not same or (turn and stored.plan.periods[-1] != last):
         return None
@@ -439,12 +530,24 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
     """
     if call.turn is not None:
         return _drawn_before(call.turn, path, book, stages)
-    answer_folder, before = AnswerFolder(book), charged_before(call.plan, book)
+    answer_folder, charges = AnswerFolder(book), charged_before(call.plan, book)
+    # the answers of another correction are of other data, so a call finishes only charges with its own statement
+    before = [x for x in charges if x[0].detail.get("supersedes") == call.note.get("supersedes")]
     open_ones = [(e, answers) for e, answers, finished in before if not finished]
     for entry, answers in open_ones:
         if not answer_folder.is_held(entry):
             stages.charge, stages.answers = entry, book.answered(entry)
             return entry if answers is None else Measurement(answers, entry)
+    if not before and charges and not call.note and not call.is_repeat:
+        number = charges[-1][0].sequence
+        raise LedgerError(
+            "charged-as-correction",
+            f"Entry {number} of the ledger is the charge of this plan, for a correction of an earlier release.",
+            "A second measurement needs a second charge.",
+            "To finish the correction, repeat its command with --supersedes. To measure the plan again, for a second "
+            "charge, use --again (in Python again=True).",
+            _NOTHING,
+        )
     if before and not call.is_repeat:
         number = before[-1][0].sequence
         if open_ones:
@@ -775,11 +878,12 @@ def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
     return [x for x in draws if isinstance(x, Measurement)]
 
 
-def _released(plan: Plan, measured: Measurement) -> Release:
+def _released(plan: Plan, measured: Measurement, supersedes: Sequence[Superseded]) -> Release:
     """Return the release of a plan that was measured at once."""
     count = len(plan.groups)  # answers of tables first, then one output for each question
     answers = [y for part in measured.answers[:count] for y in part]
-    return Release(plan, answers, measured.charge, [int(x.item()) for (x,) in measured.answers[count:]])
+    outputs = [int(x.item()) for (x,) in measured.answers[count:]]
+    return Release(plan, answers, measured.charge, outputs, supersedes=supersedes)
 
 
 def _series_release(plan: Plan, measurements: Sequence[Measurement]) -> Release:
@@ -906,10 +1010,12 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
     return open_counter(data, publication.domain.axes, source, publication.unit.bound, key=key)
 
 
-def _rehearse(plan: Plan, stage: Path | None, table_names: Sequence[str]) -> None:
+def _rehearse(plan: Plan, stage: Path | None, table_names: Sequence[str], supersedes: Sequence[Superseded]) -> None:
     """Rebuild and write a release of zeros, so that an error costs nothing."""
     lengths = [n for part in plan.groups for n in part.strategy.lengths]
-    blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.questions))
+    blank = Release(
+        plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.questions), supersedes=supersedes
+    )
     # properties are computed when they are read: each is read here once, so that its error comes before the charge
     _ = blank.finite
     for part, biased in zip(plan.groups, blank.biased, strict=True):

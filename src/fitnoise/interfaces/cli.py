@@ -390,12 +390,15 @@ _add(
         _option("--period", "Period of a series to draw: the next one. Only its records of DATA are counted."),
         _file("--series", _FROZEN_COUNTS),
         _flag("--again", "Measure a released plan a second time, for a second charge to the same ledger."),
+        _file("--supersedes", "Earlier release that this one corrects; it stays as it is. Needs --reason."),
+        _option("--reason", "Reason of the correction; published without noise, so name nothing from the data."),
     ],
     examples=(
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
         "fitnoise release plan.json lake/ --ledger budget.sqlite -o release/ --no-tables",
         "fitnoise release plan.json env:CENSUS_URL --table census.people --ledger budget.sqlite -o release/",
         "fitnoise release plan.json spark:census.people --ledger budget.sqlite -o release/",
+        'fitnoise release plan.json new.csv --ledger budget.sqlite -o new/ --supersedes old/ --reason "new weights"',
         "fitnoise release plan.json march.csv --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/",
     ),
 )

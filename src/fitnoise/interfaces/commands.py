@@ -45,6 +45,7 @@ from fitnoise.interfaces.reports.releases import (
     periods_report,
     receipt_report,
     release_report,
+    superseded_section,
     verification_report,
 )
 from fitnoise.kernel.counting import Dropped
@@ -82,7 +83,7 @@ from fitnoise.reading.refusals import (
     unknown_table,
     unwritable_place,
 )
-from fitnoise.reading.release import Release, to_write
+from fitnoise.reading.release import Release, superseded_pairs, to_write
 from fitnoise.reading.release_files import (
     check_new_file,
     check_new_folder,
@@ -427,6 +428,8 @@ def release_command(
     period: str | None,
     series: Path | None,
     again: bool,
+    supersedes: Path | None,
+    reason: str | None,
     as_json: bool,
 ) -> None:
     """Measure a plan, and show what was written and charged."""
@@ -453,6 +456,8 @@ def release_command(
             period=period,
             series=series,
             again=again,
+            supersedes=supersedes,
+            reason=reason,
             progress=report_progress,
             notice=say,
             dropped=dropped_records.append,
@@ -467,7 +472,7 @@ def release_command(
         answers = done.finite.values() if plan.questions else ()
         receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance)
         values = tuple(Value(key, x) for key, x in _dropped(dropped_records).items())
-        _print_report(replace(receipt, sections=(*receipt.sections, Section(values=values))), as_json)
+        _print_report(receipt.adding(*superseded_section(done), Section(values=values)), as_json)
 
 
 def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_json: bool) -> None:
@@ -547,8 +552,11 @@ def ask_command(
     with progress(Message("terminal.progress.estimating")):
         release = Release.read(directory)
         place_areas = None if areas is None else read_areas(areas, release.plan.publication.domain)
-        result = ask(expression, release, None if other is None else Release.read(other), by=by, areas=place_areas)
+        other_release = None if other is None else Release.read(other)
+        result = ask(expression, release, other_release, by=by, areas=place_areas)
         frame = result.frame(simultaneous=simultaneous)
+    for message in () if other_release is None else superseded_pairs((release, other_release)):
+        say(message)
     if as_csv:
         emit_csv(csv_text(frame, fixed=()))
     else:

@@ -94,6 +94,7 @@ def measure(
     *,
     unfinished: LedgerEntry | None = None,
     once: bool = False,
+    note: Mapping[str, str] | None = None,
     stages: Stages | None = None,
     progress: Progress | None = None,
     noise: NoiseSource = noise,
@@ -109,6 +110,7 @@ def measure(
         unfinished: A charge of this order whose answers are not named in the ledger. `measure` draws for it, at no
             further charge.
         once: True to refuse a plan for which the ledger charged this account before.
+        note: Statements of the publisher that the entry of a new charge keeps. They replace no key of the order.
         stages: The record of passed stages, which `measure` updates.
         progress: A callback for the share of the counting that is done, from 0 to 1.
         noise: The source of noise.
@@ -154,7 +156,7 @@ def measure(
     )
     write = partial(charge, once=once)
     salt = token_hex(16) if unfinished is None else str(unfinished.detail["salt"])
-    request = order.account, order.ledger_loss(), order.detail() | {"salt": salt}
+    request = order.account, order.ledger_loss(), dict(note or {}) | order.detail() | {"salt": salt}
     if unfinished is None:
         # Checked before counting, so that data are not read for a charge that cannot fit.
         ledger.admit(*request, **charge.keywords)

@@ -62,7 +62,7 @@ from fitnoise.reading.means import file_stubs, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.questions import ReaderQuestion
 from fitnoise.reading.refusals import UNREAD, no_means, repeated_release
-from fitnoise.reading.release import Release, release_identity
+from fitnoise.reading.release import Release, release_identity, superseded_pairs
 from fitnoise.reading.release_files import csv_text, number_columns, read_text, stub_frame
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
@@ -714,7 +714,12 @@ class Combination(DerivedTables, QuestionMixin):
     def conditions(self) -> tuple[Message, ...]:
         """The statements on which the numbers rest: that releases count the same records, and those on rules."""
         is_one = len(self.releases) == 1 and self._impossible is not None
-        return (*([] if is_one else [Message("report.combined.same_records")]), *self.assumptions)
+        same = [] if is_one else [Message("report.combined.same_records")]
+        return (*self.all_remarks(), *same, *self.assumptions)
+
+    def all_remarks(self) -> tuple[Message, ...]:
+        """Return a warning for each release that supersedes another one of the combination."""
+        return superseded_pairs(self.releases)
 
     @property
     def _sources(self) -> Sequence[AnswerSource]:

@@ -27,7 +27,7 @@ from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Family, Table
 
-FORMAT = 8
+FORMAT = 9
 """The version of the release directory."""
 
 
@@ -84,9 +84,18 @@ class EntryReference:
                 "Nothing was read.",
                 place="fitnoise_release",
             )
-        if "ledger" not in stated:
-            return None
-        entry = stated["ledger"]
+        return cls.from_document(stated["ledger"]) if "ledger" in stated else None
+
+    @classmethod
+    def from_document(cls, entry: Any) -> Self:
+        """Return the entry of the form of :meth:`document`.
+
+        Args:
+            entry: The parsed object.
+
+        Raises:
+            ReleaseError: The object has another form.
+        """
         # the keys are arguments below, so no other key may pass
         if not isinstance(entry, dict) or list(entry) != ["sequence", "digest"]:
             raise ReleaseError(
@@ -100,13 +109,95 @@ class EntryReference:
         return cls(**entry)
 
 
-def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | None = None) -> dict[str, Any]:
+MAX_REASON_CHARACTERS = 500
+"""The largest number of characters of the reason of a revision."""
+
+
+def is_reason(text: object) -> bool:
+    """Return True if a text can be the reason of a revision: one printable line, not empty and not too long."""
+    return isinstance(text, str) and text.isprintable() and 0 < len(text.strip()) == len(text) <= MAX_REASON_CHARACTERS
+
+
+@final
+@dataclass(frozen=True)
+class Superseded:
+    """An earlier release that a later one supersedes.
+
+    entry: The ledger's entry that charged the earlier release.
+    answers: The SHA-256 by which the ledger names the noisy answers of the earlier release.
+    reason: The publisher's reason, as one line.
+
+    Raises:
+        ReleaseError: The answers are no SHA-256, or the reason has another form.
+    """
+
+    entry: EntryReference
+    answers: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        is_digest = isinstance(self.answers, str) and re.fullmatch("[0-9a-f]{64}", self.answers)
+        if not is_digest or not is_reason(self.reason):
+            raise _wrong_chain()
+
+    def document(self) -> dict[str, Any]:
+        """Return the earlier release as release.json has it."""
+        return {"ledger": self.entry.document(), "answers": self.answers, "reason": self.reason}
+
+    def message(self) -> Message:
+        """Return the entry of the earlier release, with the reason."""
+        return Message("report.supersedes.release", (Value("entry", self.entry.sequence), Value("reason", self.reason)))
+
+
+def parse_superseded(stated: Any) -> tuple[Superseded, ...]:
+    """Return the chain of earlier releases that a release.json supersedes, the newest first; empty without any.
+
+    Args:
+        stated: The parsed content of release.json, which :meth:`EntryReference.parse` accepts.
+
+    Raises:
+        ReleaseError: The chain has another form. Or an entry does not come before the one that supersedes it, so the
+            chain could be a circle.
+    """
+    if "supersedes" not in stated:
+        return ()
+    chain, later = [], EntryReference.parse(stated)
+    links = stated["supersedes"]
+    if later is None or not isinstance(links, list) or not links:
+        raise _wrong_chain()
+    for link in links:
+        if not isinstance(link, dict) or list(link) != ["ledger", "answers", "reason"]:
+            raise _wrong_chain()
+        earlier = EntryReference.from_document(link["ledger"])
+        if earlier.sequence >= later.sequence:
+            raise _wrong_chain()
+        chain.append(Superseded(earlier, link["answers"], link["reason"]))
+        later = earlier
+    return tuple(chain)
+
+
+def _wrong_chain() -> ReleaseError:
+    """Return the error for another form of the releases that a release.json supersedes."""
+    return ReleaseError(
+        "wrong-superseded",
+        "release.json does not state the releases that it supersedes as it should.",
+        "Each needs an entry of the ledger before the one that supersedes it, the SHA-256 of its answers and a reason.",
+        "Bring the file back as it was written.",
+        "Nothing was read.",
+        place="supersedes",
+    )
+
+
+def describe(
+    plan: Plan, table_names: Sequence[str], entry: EntryReference | None = None, supersedes: Sequence[Superseded] = ()
+) -> dict[str, Any]:
     """Return the content of release.json.
 
     Args:
         plan: The plan; of a series, that of its periods so far.
         table_names: The names of the tables that have files.
         entry: The ledger's entry for the charge; None leaves it out.
+        supersedes: The earlier releases that this one supersedes, the newest first.
 
     **Guarantees**
         * The document holds no sentences: each statement is the id of a message with its values.
@@ -121,6 +212,7 @@ def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | Non
         **_by_part(plan, [p.descriptions.describe_noise() for p in plan.groups], "mechanism"),
         "charge": charge(plan),
         **({} if entry is None else {"ledger": entry.document()}),
+        **({"supersedes": [x.document() for x in supersedes]} if supersedes else {}),
         "tables": [
             {
                 "name": s.name,

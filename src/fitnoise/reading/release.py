@@ -2,7 +2,8 @@
 
 A release directory holds
 
-    release.json           the published tables, the mechanism, the price and the noise; the ledger entry of the charge
+    release.json           the published tables, the mechanism, the price and the noise; the ledger entry of the charge;
+                           the earlier releases that this one supersedes, with the reasons
     finite.csv, .parquet   answers to questions with finitely many results, if there are any; the drawn outputs
     plan.json              the complete plan, which anyone can check
     measurements.parquet   the noisy answers, from which every table is rebuilt
@@ -59,9 +60,16 @@ from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.gaussian.series import parted
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.messages import english
+from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import EntryReference, describe, statistic, universe_messages
+from fitnoise.reading.description import (
+    EntryReference,
+    Superseded,
+    describe,
+    parse_superseded,
+    statistic,
+    universe_messages,
+)
 from fitnoise.reading.estimates import Estimate, added
 from fitnoise.reading.laws import level
 from fitnoise.reading.linear_forms import AnswerSource
@@ -185,6 +193,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             or an array of whole numbers.
         charge: The ledger's entry, if the release was measured in this process; None for one that was read.
         entry: The number and digest of the entry, for a release that was read; None if they are unknown.
+        supersedes: The chain of earlier releases that this one supersedes, the newest first.
         outputs: The drawn output of each question with finitely many answers.
         histograms: The released histograms of parts for small databases, by index among the plan's parts for tables.
             Other histograms are computed from the answers.
@@ -206,7 +215,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         * `read` of a directory equals the release that `write` wrote there: equal plan, noisy answers and outputs.
     """
 
-    @checked(ReleaseError, "No release was made.", "plan", "outputs", "histograms", "entry")
+    @checked(ReleaseError, "No release was made.", "plan", "outputs", "histograms", "entry", "supersedes")
     def __init__(
         self,
         plan: Plan,
@@ -215,6 +224,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         outputs: Sequence[int] = (),
         histograms: Mapping[int, Floats] | None = None,
         entry: EntryReference | None = None,
+        supersedes: Sequence[Superseded] = (),
     ) -> None:
         self.plan = plan
         self.answers = _integer_answers(answers)
@@ -222,6 +232,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         # a release that was just measured names the entry of its own charge; one that was read names the entry that
         # release.json states, or none
         self.entry = entry if charge is None else EntryReference(charge.sequence, charge.digest)
+        self.supersedes = tuple(supersedes)
         self.outputs = tuple(outputs)
         self._histograms = dict(histograms or {})
         counts = [q.mechanism.outputs for q in plan.questions]
@@ -690,7 +701,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 _write(tables / f"{file}.csv", csv_pieces(table))
                 write_parquet(table, tables / f"{file}.parquet")
             entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
-            draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, names, entry))
+            draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, names, entry, self.supersedes))
             # a rehearsal needs as much room, and must leave nothing that could pass for a release
             _write(draft, " " * len(text) if rehearsal else text)
             sync_folder(stage)
@@ -726,13 +737,13 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         if problem := unfinished(folder):
             raise problem
         plan = Plan.from_json(read_text(folder / "plan.json"))
-        entry = _read_entry(folder)
+        entry, supersedes = _read_entry(folder)
         # plan.json of a series has all periods, and only release.json says how many of them were drawn
         plan = as_drawn(plan, read_text(folder / DESCRIPTION))
         answers = _read_answers(plan, folder) if plan.groups else []
         outputs = _read_outputs(plan, folder) if plan.questions else ()
         histograms = _read_histograms(plan, folder)
-        return cls(plan, answers, outputs=outputs, histograms=histograms, entry=entry)
+        return cls(plan, answers, outputs=outputs, histograms=histograms, entry=entry, supersedes=supersedes)
 
 
 def _integer_answers(answers: object) -> tuple[Exact, ...]:
@@ -769,11 +780,12 @@ def _not_integers(sentence: str) -> ReleaseError:
     )
 
 
-def _read_entry(folder: Path) -> EntryReference | None:
-    """Return the ledger entry that release.json names; None if it names none.
+def _read_entry(folder: Path) -> tuple[EntryReference | None, tuple[Superseded, ...]]:
+    """Return the ledger entry that release.json names, or None, and the earlier releases that it supersedes.
 
     Raises:
-        ReleaseError: The file cannot be read, is no JSON document, is of another format, or names no proper entry.
+        ReleaseError: The file cannot be read, is no JSON document, is of another format, or names no proper entry or
+            no proper earlier releases.
     """
     text = read_text(folder / DESCRIPTION)
     try:
@@ -786,7 +798,7 @@ def _read_entry(folder: Path) -> EntryReference | None:
             "Bring the file back as it was written.",
             "Nothing was read.",
         ) from None
-    return EntryReference.parse(stated)
+    return EntryReference.parse(stated), parse_superseded(stated)
 
 
 def as_drawn(plan: Plan, document: str) -> Plan:
@@ -1053,6 +1065,27 @@ def release_identity(release: Release) -> dict[str, str]:
         release: The release.
     """
     return {"plan": release.plan.hash, "answers": answers_digest(release.answers)}
+
+
+def superseded_pairs(releases: Sequence[Release]) -> tuple[Message, ...]:
+    """Return a warning for each of some releases that supersedes another one of them.
+
+    Args:
+        releases: The releases.
+    """
+    entries = {r.entry for r in releases}
+    return tuple(
+        Message(
+            "report.supersedes.both",
+            (
+                Value("later", r.entry.sequence),
+                Value("earlier", earlier.message(), ValueKind.MESSAGE),
+            ),
+        )
+        for r in releases
+        for earlier in r.supersedes
+        if r.entry is not None and earlier.entry in entries
+    )
 
 
 def drawn_digest(release: Release) -> str:

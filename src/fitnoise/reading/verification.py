@@ -36,7 +36,7 @@ from fitnoise.planning.accounting import LedgerLine, UnitPrice
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
 from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE
-from fitnoise.reading.description import EntryReference, describe
+from fitnoise.reading.description import EntryReference, Superseded, describe, parse_superseded
 from fitnoise.reading.integer_tables import IntegerTables, read_integer_tables
 from fitnoise.reading.means import file_stubs
 from fitnoise.reading.microdata import InventedRecords, StatedRecords
@@ -192,6 +192,10 @@ def verify(
           digest. The entry must be a charge for the release's plan, to the plan's account, of the plan's cost. A later
           entry must name the SHA-256 of the noisy answers and outputs for that charge. A release that names no entry is
           not accepted;
+        * a release that supersedes earlier ones is accepted only if each entry comes before the one that supersedes it.
+          With a ledger, the ledger must have these entries, for the same account and with these answers. Each later
+          charge must name the earlier one. Without a ledger, the chain is a statement of the publisher. The reasons
+          always are;
         * integer tables are accepted only with all their releases, and only if all of the following hold. Their
           multipliers prove that the tables before rounding are the nearest consistent nonnegative ones. Rules of order
           restrict these tables further (1e-9 of a standard error is allowed). The numbers are nonnegative integers
@@ -496,6 +500,7 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
             lambda: _check_charge(plan, read_text(folder / DESCRIPTION), entries, charged.append),
             lambda: charged[0],
         )
+    _add_revisions(log, plan, folder, entries if is_charged else None)
     if log.add(
         "report.claim.answers",
         lambda: read.append(Release.read(folder)),
@@ -530,6 +535,60 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
         lambda: _count("report.finding.csv", len(names)),
     )
     return log.done()
+
+
+def _add_revisions(log: _Checklist, plan: Plan, folder: Path, entries: Sequence[VerifiableEntry] | None) -> None:
+    """Add the claims about earlier releases that a release supersedes, and about later ones that supersede it.
+
+    Args:
+        log: The list of claims. It gets none if release.json and the ledger know no other release.
+        plan: The plan of the release.
+        folder: The directory of the release.
+        entries: All entries of the ledger that charged the release; None if no such ledger is given.
+    """
+    try:
+        stated = parse(read_text(folder / DESCRIPTION))
+        reference, chain = EntryReference.parse(stated), parse_superseded(stated)
+    except (ReleaseError, ValueError):  # the claim of release.json reports this
+        return
+    if reference is None:  # no charge, so no other release names it
+        return
+    revisions = [e.sequence for e in entries or () if e.detail.get("supersedes") == reference.digest]
+    named_releases = [e for e in entries or () if e.digest == reference.digest and "supersedes" in e.detail]
+    if chain or named_releases:
+        text_id = "report.finding.superseded_stated" if entries is None else "report.finding.superseded"
+        releases = Value("releases", [x.message() for x in chain], ValueKind.SENTENCES)
+        log.add(
+            "report.claim.supersedes",
+            lambda: None if entries is None else _check_superseded(plan, reference, chain, entries),
+            lambda: Message(text_id, (releases,)),
+        )
+    if revisions:
+        log.add(
+            "report.claim.revised",
+            lambda: None,
+            lambda: Message("report.finding.revised", (Value("entries", revisions),)),
+        )
+
+
+def _check_superseded(
+    plan: Plan, reference: EntryReference, chain: Sequence[Superseded], entries: Sequence[VerifiableEntry]
+) -> Message | None:
+    """Return why the earlier releases of a release are not those that the ledger names; None if they are."""
+    by_digest = {e.digest: e for e in entries}
+    answers = {e.detail["charge"]: e.detail["answers"] for e in entries if e.kind == "answers"}
+    for earlier in chain:
+        entry_value, entry = Value("entry", earlier.entry.sequence), by_digest.get(earlier.entry.digest)
+        if entry is None or entry.sequence != earlier.entry.sequence:
+            return Message("report.fault.entry_digest", (entry_value,))
+        if entry.account != plan.order.account or answers.get(entry.digest) != earlier.answers:
+            return Message("report.fault.superseded_release", (entry_value,))
+    links = [reference, *(x.entry for x in chain)]
+    for entry_reference, following in itertools.zip_longest(links, links[1:]):
+        stated = by_digest[entry_reference.digest].detail.get("supersedes")
+        if stated != (None if following is None else following.digest):
+            return Message("report.fault.superseded_link", (Value("entry", entry_reference.sequence),))
+    return None
 
 
 def _verify_integer_tables(releases: Sequence[Release], folder: Path, microdata: Path | None) -> Verification:
@@ -697,7 +756,7 @@ def _written_tables(plan: Plan, folder: Path) -> tuple[str, ...]:
 def check_description(plan: Plan, document: str, table_names: Sequence[str]) -> Message | None:
     """Return the fault of the text of a release.json, given its plan and the tables that have files."""
     stated = parse(document)
-    implied = describe(plan, table_names, EntryReference.parse(stated))
+    implied = describe(plan, table_names, EntryReference.parse(stated), parse_superseded(stated))
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):
         # no check can show which versions made a release, so any texts are accepted there
         implied["versions"] = _versions(stated["versions"], implied["versions"])

@@ -29,6 +29,7 @@ def ledger_report(
         leftovers: The names of files that killed processes left next to the ledger.
     """
     pure = any(e.epsilon is not None for e in entries)
+    numbers = {e.digest: e.sequence for e in entries}
     columns = (
         ReportColumn("sequence", Message("report.heading.entry"), ValueKind.COUNT),
         ReportColumn("time", Message("report.heading.time")),
@@ -44,6 +45,7 @@ def ledger_report(
         ReportColumn("plan"),
         ReportColumn("named", Message("report.heading.plan"), ValueKind.MESSAGE, spoken=True),
         ReportColumn("composed_with"),
+        ReportColumn("supersedes"),
         ReportColumn("digest"),
     )
     rest = (Value("leftovers", leftovers),)
@@ -55,7 +57,7 @@ def ledger_report(
         (
             # A document has this key for an empty ledger, too.
             *(accounts or [Section(values=(Value("balances", []),))]),
-            Section(tables=(ReportTable.from_rows("entries", columns, map(_row, entries)),)),
+            Section(tables=(ReportTable.from_rows("entries", columns, (_row(e, numbers) for e in entries)),)),
             *_series(entries),
             Section(values=last, path=("head",)),
             Section(Message("report.section.unfinished") if leftovers else None, remains, rest),
@@ -237,7 +239,9 @@ _ENTRY_KINDS = {
 """The words for the kinds of entries."""
 
 
-def _row(entry: LedgerEntry) -> dict[str, Content]:
+def _row(entry: LedgerEntry, numbers: Mapping[str, int]) -> dict[str, Content]:
+    """Return the row of an entry; `numbers`: the number of each entry by its digest."""
+    superseded = numbers.get(str(entry.detail.get("supersedes")))
     plan = entry.detail.get("plan")
     plan_prefix = Value("plan", "" if plan is None else str(plan)[:12])
     others = Value("plans", [x[:12] for x in entry.composed_plans])
@@ -246,7 +250,9 @@ def _row(entry: LedgerEntry) -> dict[str, Content]:
     )
     # A cap is stored in its own measure, ρ, ε or μ²; all other entries have ρ.
     kind, largest = entry.limit if entry.kind == "cap" else ("rho", entry.rho)
-    if kind == "rho":
+    if entry.kind == "charge" and superseded is not None:
+        kind_message = Message("report.entry.correction", (Value("entry", superseded, ValueKind.COUNT),))
+    elif kind == "rho":
         kind_message = _ENTRY_KINDS[entry.kind]
     elif kind == "epsilon":
         kind_message = Message("report.entry.epsilon_cap", (Value("most", float(largest), ValueKind.NUMBER),))
@@ -267,5 +273,6 @@ def _row(entry: LedgerEntry) -> dict[str, Content]:
         "plan": plan,
         "named": plan_label,
         "composed_with": entry.composed_plans,
+        "supersedes": superseded,
         "digest": entry.digest,
     }

@@ -101,6 +101,15 @@ def receipt_report(
     )
 
 
+def superseded_section(release: Release) -> Iterator[Section]:
+    """Yield the section of the earlier releases that a release supersedes, if there are any."""
+    if release.supersedes:
+        documents = Value("supersedes", [x.document() for x in release.supersedes])
+        releases = Value("releases", [x.message() for x in release.supersedes], ValueKind.SENTENCES, spoken=True)
+        messages = (Message("report.supersedes.chain", (releases,)),)
+        yield Section(Message("report.section.supersedes"), messages, (documents,))
+
+
 def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
     """Return the state of each period of a series."""
     columns = (
@@ -168,6 +177,7 @@ def release_report(release: Release, *, show_all: bool = False) -> Report:
         whom(release.plan),
         means(release.plan),
         records(release.plan),
+        *superseded_section(release),
     ]
     if release.finite:
         sections.append(Section(tables=(_answers(release.finite.values()),)))
