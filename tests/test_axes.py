@@ -13,6 +13,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Codes, CodingWithMissing, Cuts, Range, Steps
 from fitnoise.kernel.dates import DateField, DatePart
+from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.domain import Axis, Domain, JointAxis, axis_key, cell_key
 from fitnoise.kernel.immutable import changeable
 from fitnoise.kernel.places import LeafCodes, ListedTree, RegularTree
@@ -417,6 +418,25 @@ def test_counts_along_a_joint_axis_are_those_of_its_cells(rng):
     assert domain.joint["u × v"].column("v").tolist() == [1, 0, 2, 1]
     assert domain.attributes_of("u × v") == ("u", "v")
     assert (domain.attribute_of("u × v"), domain.attributes_of("s")) == ("u × v", ("s",))
+
+
+def test_an_axis_determines_the_attributes_of_its_joint_axis():
+    """An attribute does so if its cells are those of the list, each once and in order."""
+    columns = domain_of_three().columns("u × v")
+    assert {a: x.tolist() for a, x in columns.items()} == {"u": [0, 1, 1, 3], "v": [1, 0, 2, 1]}
+    assert not any(domain_of_three().columns(a) for a in "usv")
+    for cells, axis in (([(0, 1), (1, 1), (2, 0), (3, 2)], "u"), ([(1, 0), (2, 1), (2, 2)], "v")):
+        domain = Domain(dict(domain_of_three().entries), [JointAxis(("u", "v"), tuple(cells))])
+        columns = domain.columns(axis)
+        assert list(zip(*(columns[a].tolist() for a in "uv"), strict=True)) == cells
+        structure = CellStructure((), (("s", 2), (axis, len(cells))))
+        positions = structure.positions(domain)
+        assert positions["v"].tolist() == [v for _, v in cells] * 2
+        assert positions["s"].tolist() == [0] * len(cells) + [1] * len(cells)
+        assert set(structure.positions(None)) == {"s", axis}
+    # A value that is in no combination: the axis has more cells than the list.
+    short = Domain(dict(domain_of_three().entries), [JointAxis(("u", "v"), ((0, 1), (1, 1), (2, 0)))])
+    assert not short.columns("u")
 
 
 def test_the_key_of_a_joint_axis_covers_its_attributes_and_all_its_cells():

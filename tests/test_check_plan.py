@@ -383,7 +383,7 @@ def test_designs_cost_what_the_kernel_says(name):
                     proofs_document(priced.claim, design.structure.names),
                 ]
                 claim = json.loads(json.dumps(claim)) or [None, []]
-                cost = checker.Sectors(strategy, size, grid.axes).cost(grid.unit(unit), *claim)
+                cost = checker.Sectors(strategy, size, grid).cost(grid.unit(unit), *claim)
             assert cost == priced.loss(publication.adjacency).cost_squared, adjacency
             checked += 1
     assert checked >= 8

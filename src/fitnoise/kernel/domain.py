@@ -401,6 +401,21 @@ class Domain(Mapping[str, Axis]):
             (-1 if part is None else part.upper, self.depth(a)) for a, part in zip(axes, parts, strict=True)
         )
 
+    def columns(self, axis: str) -> dict[str, Indices]:
+        """Return the position along each name of a joint axis, for every cell of an axis that determines it.
+
+        A joint axis does so, and so does an axis whose cells are those of the joint axis, in order. Data with a counted
+        record of another combination are refused, so all counted records of a cell have these positions.
+
+        Args:
+            axis: The name of any axis. The result is empty for one that determines no joint axis.
+        """
+        out: dict[str, Indices] = {}
+        for one in self.joint.values():
+            has_all = axis in one.names and np.array_equal(one.column(axis), np.arange(self.sizes[axis]))
+            out |= {name: one.column(name) for name in one.names if has_all or axis == one.name}
+        return out
+
     def adjacency(self, source: DataSource, unit: PrivacyUnit) -> Adjacency:
         """Return the neighbour relation of two databases of such records for a unit.
 

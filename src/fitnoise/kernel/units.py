@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol, Self, final
 
 from fitnoise.errors import LedgerError, SpecError
+from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.checks import are_confusable, is_digest, is_name
 from fitnoise.kernel.conditions import Condition, conditions
 
@@ -471,6 +472,9 @@ class DomainShape(Protocol):
 
     def max_cells_sharing(self, name: str, axes: Collection[str], /) -> int:
         """Return the largest number of cells of an attribute that lie in one place along all of these axes."""
+
+    def columns(self, axis: str, /) -> Mapping[str, Indices]:
+        """Return the position along each attribute of a joint axis, for every cell of an axis that determines it."""
 
 
 @final

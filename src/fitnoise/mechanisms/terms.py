@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.designs._base import Design
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import ByAttribute
@@ -45,25 +46,25 @@ def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, Admis
     records than any other cap allows. Without such a cap of one, but with one cap of several records, each cell has as
     many as the cap allows. Return None if no cap is shown in full along structured attributes only, or if there
     are several caps and none of one separates. Return None also if sets have one record only, and unless neighbours add
-    or remove one.
+    or remove one. Return None if the pattern has an attribute of a joint axis by which these tables do not count.
     """
-    adjacency, axes = publication.adjacency, (*d.exchangeable, *d.structured)
+    adjacency, indices = publication.adjacency, _positions(publication, d)
+    axes = (*d.exchangeable, *indices)
     caps = [(*adjacency.shared_axes(axes, names), names, limit) for names, limit in adjacency.pattern.caps]
-    flags = [bool(a) and set(a) <= set(d.structured) and set(a) == set(names) for a, _, names, _ in caps]
+    flags = [bool(a) and set(a) <= indices.keys() and set(a) == set(names) for a, _, names, _ in caps]
     sharp = [a for (a, _, _, limit), is_shown in zip(caps, flags, strict=True) if is_shown and limit == 1]
-    if not adjacency.by_cell or not any(flags) or not (sharp or len(caps) == 1):
+    if not adjacency.by_cell or not any(flags) or not (sharp or len(caps) == 1) or _is_partial(publication, axes):
         return None
     others = [limit for (_, _, _, limit), is_shown in zip(caps, flags, strict=True) if not (is_shown and limit == 1)]
     k = 1 if sharp else min(others[0], adjacency.records)
     limit = min([adjacency.records, *others]) if sharp else adjacency.records // k
-    indices = dict(zip(d.structured, np.indices(d.shape).reshape(len(d.shape), -1), strict=True))
     compatible = np.ones((d.cells, d.cells), dtype=bool)
     for names in sharp or [caps[0][0]]:
         # Records of one unit in different cells differ in some attribute of each such cap.
         compatible &= np.any([indices[a][:, None] != indices[a] for a in names], axis=0)
     for a, min_distance in adjacency.pattern.separation:
         compatible &= abs(indices[a][:, None] - indices[a]) >= min_distance if a in indices else True
-    for a in adjacency.shared_axes(d.structured, adjacency.pattern.fixed)[0]:
+    for a in adjacency.shared_axes(indices, adjacency.pattern.fixed)[0]:
         compatible &= indices[a][:, None] == indices[a]
     positions = {a: x for x, a in enumerate(d.exchangeable)}
     fixed = tuple(sorted(positions[a] for a in adjacency.shared_axes(d.exchangeable, adjacency.pattern.fixed)[0]))
@@ -76,13 +77,16 @@ def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, Disti
     Without caps, all g records are in one cell. Suppose that a cap allows k records in a joint cell of some attributes,
     and nothing else separates them. Then k records are in one cell, times the cells of those attributes that no table
     shows. Sets of such records in different cells are known if the shown attributes of the cap are all exchangeable.
-    Otherwise the largest k of a cap counts. In all other cases, the charge is that of a single record.
+    Otherwise the largest k of a cap counts. In all other cases, the charge is that of a single record. It is also if
+    the pattern has an attribute of a joint axis by which these tables do not count.
     """
-    adjacency, axes = publication.adjacency, (*d.exchangeable, *d.structured)
+    adjacency, axes = publication.adjacency, (*d.exchangeable, *_positions(publication, d))
     pattern, best = adjacency.pattern, 1
     # Without caps all records of a unit can be equal, and the charge grows with the square of their number.
     if not pattern.caps:
         return adjacency.records**2, None
+    if _is_partial(publication, axes):
+        return 1, None
     for i, (names, max_records) in enumerate(pattern.caps):
         measured, cells_each = adjacency.shared_axes(axes, names)
         has_separation = any(n > 1 for _, n in pattern.separation) and (len(pattern.caps) > 1 or bool(measured))
@@ -98,6 +102,21 @@ def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, Disti
             return k**2, DistinctRecords(measured_axes, cells, min(total // k, cells), fixed)
         best = max(best, k**2)
     return best, None
+
+
+def _positions(publication: Publication, d: Decomposition) -> dict[str, Indices]:
+    """Return the position of every structured cell along each attribute that it determines, by name."""
+    return d.cell_structure.positions(publication.adjacency.grid)
+
+
+def _is_partial(publication: Publication, axes: Sequence[str]) -> bool:
+    """Return True if the pattern has an attribute of a joint axis, and this attribute lies along none of the axes.
+
+    Then the other attributes of the joint axis restrict its cells, and sets of records that differ may not exist.
+    """
+    domain = publication.domain.axes
+    missing = publication.adjacency.pattern.names.difference(map(domain.attribute_of, axes))
+    return any(not missing.isdisjoint(domain.attributes_of(name)) for name in domain.joint)
 
 
 def traded(terms: ObjectiveTerms, achieved: Floats) -> float:

@@ -107,13 +107,13 @@ def achieved(tables, groups, size):
 
 def of_sets(p, sets, grid, unit):
     """Return a function that gives the root of D_S of a sector, from weights of sets of records."""
+    coordinates = grid.positions()
     need(
-        all(max_records == 1 and names <= {*grid.axes} for names, max_records in unit.caps),
+        all(max_records == 1 and names <= {*coordinates} for names, max_records in unit.caps),
         "several records of a unit may be equal",
         Unknown,
     )
     need(not unit.replaces and len(p) == len(sets), "the plan does not have one weight for each set of records")
-    coordinates = dict(zip(grid.axes, np.indices(grid.shape).reshape(len(grid.shape), -1), strict=True))
     free = [a for a in grid.free if a not in unit.fixed]
     for way, *cells in sets:
         is_valid = type(way) is bool or (type(way) is list and [len(free)] * len(cells) == [len(v) for v in way])

@@ -118,8 +118,8 @@ class Grid:
         used = {*spec["domain"]} if any("matrix" in t for t in request["tables"]) else used
         homes = {self.home[x] for x in self.free}
         by_home = {home: [x for x in used if self.home[x] == home] for home in spec["domain"] if home not in homes}
-        self.joint, by_attribute = {}, {}
-        for name, (names, cells) in spec.get("joint", {}).items():
+        self.listed, self.joint, by_attribute = spec.get("joint", {}), {}, {}
+        for name, (names, cells) in self.listed.items():
             if sum(bool(by_home.get(self.home[a])) for a in names) > 1:
                 columns = dict(zip(names, zip(*cells, strict=True), strict=True))
                 # An attribute with a different cell in each joint cell, in order, stands for all.
@@ -150,9 +150,20 @@ class Grid:
 
         return max(Counter(tuple(place_in(row, x) for x in names) for row in rows).values())
 
+    def positions(self):
+        """Return the place of every structured cell along each axis and each attribute of a joint axis: section 2."""
+        shape, out = [self.size[a] for a in self.axes], {}
+        for axis, x in zip(self.axes, np.indices(shape).reshape(len(shape), prod(shape)), strict=True):
+            for name, (names, cells) in self.listed.items():
+                columns = dict(zip(names, map(np.array, zip(*cells, strict=True)), strict=True))
+                if axis == name or (axis in names and columns[axis].tolist() == [*range(self.size[axis])]):
+                    out |= {a: column[x] for a, column in columns.items()}
+            out[axis] = x
+        return out
+
     def unit(self, unit):
-        """Return the unit with a pattern in terms of the measured levels and shares of places."""
-        copied, all_names = copy(unit), {*self.free, *self.axes}
+        """Return the unit with a pattern in terms of the measured attributes, levels and shares of places."""
+        copied, all_names = copy(unit), {*self.free, *self.positions()}
         pieces = {home: frozenset(x for x in all_names if self.home[x] == home) for home in self.home.values()}
         copied.fixed = frozenset().union(*(pieces[a] for a in unit.fixed))
         copied.caps = [

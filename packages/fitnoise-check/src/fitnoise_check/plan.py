@@ -29,7 +29,7 @@ def charge(part, request, spec, size, unit):
         between_knots([dense(m, prod(grid.shape)) for m in strategy["margins"]], grid)
         return margins(strategy, size, grid.axes, unit)
     between_knots([integer_matrix(g["basis"]) for g in strategy], grid)
-    return Sectors(strategy, size, grid.axes).cost(grid.unit(unit), claim, part.get("proofs", []))
+    return Sectors(strategy, size, grid).cost(grid.unit(unit), claim, part.get("proofs", []))
 
 
 def check(text, expected_digest=None):

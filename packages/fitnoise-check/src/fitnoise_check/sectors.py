@@ -13,9 +13,10 @@ from fitnoise_check.sets import set_costs
 class Sectors:
     """Integers measured in sectors with Gaussian noise: section 4."""
 
-    def __init__(self, groups, size, axes):
+    def __init__(self, groups, size, grid):
         self.unit, inverse = inverse_squares([s for g in groups for s in g["scales"]])
-        self.size, self.axes, self.cells, self.parts = size, axes, prod(size[a] for a in axes), []
+        self.size, self.cells, self.parts = size, prod(size[a] for a in grid.axes), []
+        self.positions = grid.positions()
         for g in groups:
             basis = integer_matrix(g["basis"])
             need(basis.shape[1] == self.cells, "a basis does not have a number for each structured cell")

@@ -13,21 +13,19 @@ MAX_SETS = 2**20
 
 def partners(sectors, unit):
     """Yield for each cap its attributes, their joint cell in each cell, k, the largest X for each place, and all X."""
-    low, shape = -2 * max(sectors.own) - 1, [sectors.size[a] for a in sectors.axes]
+    low = -2 * max(sectors.own) - 1
     few = (
         len(sectors.parts) * sectors.cells**2 << len(sectors.free) <= MAX_SETS
         and sectors.cells * unit.records <= MAX_SETS
     )
     need(few, "records of a unit keep to a pattern, and cells are too many", Unknown)
-    coordinates = dict(zip(sectors.axes, np.indices(shape).reshape(len(shape), sectors.cells), strict=True))
     is_allowed, caps, all_products = np.ones((sectors.cells, sectors.cells), bool), [], {}
-    for a, x in coordinates.items():
+    for a, x in sectors.positions.items():
         gap = abs(x[:, None] - x)
         is_allowed &= (gap >= unit.far.get(a, 0)) & ((gap == 0) | (a not in unit.fixed))
     for names, max_records in unit.caps:
-        cap_coordinates = [x if a in names else 0 * x for a, x in coordinates.items()]
-        joint_cells = np.ravel_multi_index(cap_coordinates, shape) if cap_coordinates else np.zeros(1, int)
-        unseen = prod(sectors.size[a] for a in names - {*coordinates, *sectors.free})
+        joint_cells = joint_cells_along(sectors, names)
+        unseen = prod(sectors.size[a] for a in names - {*sectors.positions, *sectors.free})
         caps.append((names.intersection(sectors.free), joint_cells, max_records * unseen, {}))
     for same in (x for x in subsets(sectors.free) if unit.fixed.intersection(sectors.free) <= x):
         pairs = is_allowed.copy()
@@ -40,6 +38,12 @@ def partners(sectors, unit):
                 best[key] = np.maximum(best.get(key, max_products), max_products)
     for *cap, best in caps:
         yield *cap, {k: [x if x > low else None for x in products] for k, products in best.items()}, (all_products, low)
+
+
+def joint_cells_along(sectors, names):
+    """Return the number of the joint cell of some attributes for every structured cell, in C order."""
+    columns = [np.zeros(sectors.cells, int), *(x for a, x in sectors.positions.items() if a in names)]
+    return np.unique(np.array(columns), axis=1, return_inverse=True)[1].ravel()
 
 
 def set_costs(sectors, unit, claim, proofs):
@@ -80,10 +84,7 @@ def claimed(sectors, unit, cap, claim, proofs):
     """Return the cost that the plan claims for a cap; raise Wrong unless its proofs prove it."""
     names, joint_cells, max_records, partner_products, (all_products, low) = cap
     need(not names, "the claim is for a cap of exchangeable attributes")
-    shape, slots = [sectors.size[a] for a in sectors.axes], min(max_records, unit.records)
-    common = np.zeros(sectors.cells, int)
-    for a, i in zip(sectors.axes, np.indices(shape).reshape(len(shape), sectors.cells), strict=True):
-        common = common * sectors.size[a] + i if a in unit.fixed else common
+    slots, common = min(max_records, unit.records), joint_cells_along(sectors, unit.fixed)
     need(
         max(common) + 1 == len(claim["groups"]) == len(proofs),
         "the claim does not have one price for each group of cells",

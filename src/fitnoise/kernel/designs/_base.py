@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
@@ -21,7 +22,7 @@ from fitnoise.kernel.arrays import Exact, Floats, Indices, Integers
 from fitnoise.kernel.designs.clusters import ClusterClaim
 from fitnoise.kernel.designs.witness import Claim
 from fitnoise.kernel.losses import Axes, Loss
-from fitnoise.kernel.units import Adjacency
+from fitnoise.kernel.units import Adjacency, DomainShape
 
 T = TypeVar("T")
 
@@ -132,6 +133,19 @@ class CellStructure:
     def size(self) -> int:
         """The number n_o of joint cells of structured attributes."""
         return math.prod(self.shape)
+
+    def positions(self, grid: DomainShape | None) -> dict[str, Indices]:
+        """Return the position of every structured cell along each attribute that it determines, by name.
+
+        Args:
+            grid: The grid of the domain; without one, a structured cell determines the structured attributes only.
+        """
+        out: dict[str, Indices] = {}
+        indices = np.indices(self.shape).reshape(len(self.shape), self.size)
+        for (axis, _), i in zip(self.structured, indices, strict=True):
+            columns = {} if grid is None else grid.columns(axis)
+            out |= {name: x[i] for name, x in columns.items()} | {axis: i}
+        return out
 
 
 def other_domain(what: str) -> PlanError:

@@ -77,10 +77,17 @@ _Additions = list[tuple[int, int]]
 
 
 @final
-class _Cap(NamedTuple):
-    """A cap: at most `limit` records of one unit share a joint cell along these axes."""
+class Cap(NamedTuple):
+    """A cap: at most `limit` records of one unit share a joint cell of some attributes.
 
-    axes: frozenset[str]
+    Attributes:
+        exchangeable: The positions of the exchangeable ones that have two values or more.
+        places: For every structured cell the number of its joint cell of the others, from 0 on.
+        limit: The largest number of records.
+    """
+
+    exchangeable: frozenset[int]
+    places: tuple[int, ...]
     limit: int
 
 
@@ -92,7 +99,7 @@ class _Partners(NamedTuple):
         unit: The unit in which the X_ij are integers.
         products: The X_ij by the exchangeable attributes on which the two records agree, (n_o, n_o).
         by_cap: For every cap, arrays by its exchangeable attributes on which the two agree, (n_o, joint cells). Each
-            has the largest X_ij of a record in a cell with one in a joint cell of the cap's structured attributes.
+            has the largest X_ij of a record in a cell with one in a joint cell of the cap's other attributes.
         lowest: A number below all X_ij, which marks pairs that cannot occur.
     """
 
@@ -467,7 +474,7 @@ class Strategy(GaussianDesign):
         of the sum of their h.
         """
         best = super().unit_profile(adjacency)
-        caps = self._caps(adjacency)
+        caps = self.caps(adjacency)
         for prices in self._in_pattern(caps, adjacency) if any(caps) else ():
             best = min(best, prices, key=max)
         return best
@@ -477,24 +484,35 @@ class Strategy(GaussianDesign):
         if self.claim is not None and self._claimed(adjacency) is None:
             raise unproven_price()
 
-    def _caps(self, adjacency: Adjacency) -> list[_Cap | None]:
+    def caps(self, adjacency: Adjacency) -> list[Cap | None]:
         """Return the caps of the pattern along the axes; None for one that gives no bound."""
-        shared = ((adjacency.shared_axes(self.attributes(), names), limit) for names, limit in adjacency.pattern.caps)
-        return [None if copies is None else _Cap(frozenset(axes), limit * copies) for (axes, copies), limit in shared]
+        shared = ((self._shared(adjacency, names), limit) for names, limit in adjacency.pattern.caps)
+        return [None if n is None else Cap(inside, places, limit * n) for (inside, places, n), limit in shared]
+
+    def _shared(
+        self, adjacency: Adjacency, names: Collection[str]
+    ) -> tuple[frozenset[int], tuple[int, ...], int | None]:
+        """Return where attributes lie: the first two fields of their :class:`Cap`, and the number of `shared_axes`."""
+        positions = self.structure.positions(adjacency.grid)
+        axes, copies = adjacency.shared_axes((*self.structure.names, *positions), names)
+        inside = frozenset(i for i, (a, n) in enumerate(self.structure.exchangeable) if a in axes and n > 1)
+        joint = np.array([np.zeros(self.cells, np.intp), *(x for a, x in positions.items() if a in axes)])
+        # In C order, and only those in which some structured cell lies.
+        places = np.unique(joint, axis=1, return_inverse=True)[1]
+        return inside, tuple(places.ravel().tolist()), copies
 
     @property
     def _is_large(self) -> bool:
         """True if pairs of records are too many to examine."""
         return sum(map(len, self.groups)) * self.cells**2 << sum(n > 1 for n in self.sizes) > MAX_PRODUCTS
 
-    def _in_pattern(self, all_caps: Sequence[_Cap | None], adjacency: Adjacency) -> Iterator[tuple[Fraction, ...]]:
+    def _in_pattern(self, all_caps: Sequence[Cap | None], adjacency: Adjacency) -> Iterator[tuple[Fraction, ...]]:
         """Yield the h of all cells by each cap and each method of :meth:`unit_profile`."""
         base, records, caps = self.profile(), adjacency.records, [cap for cap in all_caps if cap is not None]
         if self._is_large:
-            sizes = dict((*self.structure.exchangeable, *self.structure.structured))
             for cap in caps:  # Two records that share their joint cell cost at most the mean of both.
-                rest = math.prod(sizes[a] for a in cap.axes) - 1
-                product = min(max(base), self.largest_product(cap.axes)) if rest else max(base)
+                rest = len({*cap.places}) * math.prod(self.sizes[i] for i in cap.exchangeable) - 1
+                product = min(max(base), self.largest_product(cap)) if rest else max(base)
                 yield tuple(_max_set_cost(x, [(x, cap.limit - 1), (product, cap.limit * rest)], records) for x in base)
             return
         partners = self._partner_products(caps, adjacency)
@@ -511,7 +529,7 @@ class Strategy(GaussianDesign):
 
     def _claimed(self, adjacency: Adjacency, partners: _Partners | None = None) -> tuple[Fraction, ...] | None:
         """Return the h of all cells that is claimed, or None unless it is proven for this adjacency."""
-        claim, caps = self.claim, self._caps(adjacency)
+        claim, caps = self.claim, self.caps(adjacency)
         if claim is None or self._is_large or claim.cap >= len(caps):
             return None
         groups = self.fixed_groups(adjacency)
@@ -538,13 +556,13 @@ class Strategy(GaussianDesign):
             moving: For each group, True for records in cells with values, and False for places.
             partners: The products of records, if they were computed before.
         """
-        all_caps = self._caps(adjacency)
+        all_caps = self.caps(adjacency)
         cap, caps = all_caps[number], [x for x in all_caps if x is not None]
-        if cap is None or self._is_large or self._inside(cap):
+        if cap is None or self._is_large or cap.exchangeable:
             yield from (None for _ in moving)
             return
         partners = self._partner_products(caps, adjacency) if partners is None else partners
-        groups, positions = np.array(self.fixed_groups(adjacency)), np.array(self._place_along(self._axes(cap)))
+        groups, positions = np.array(self.fixed_groups(adjacency)), np.array(cap.places)
         slots = min(cap.limit, adjacency.records)
         costs = np.array([int(x * partners.unit) for x in self.profile()], dtype=object)
         kinds = partners.by_cap[caps.index(cap)][frozenset()]
@@ -582,20 +600,17 @@ class Strategy(GaussianDesign):
         places = tuple(place_of.tolist())
         return RecordProblem(x, compatible, tuple(costs[cells].tolist()), places, sizes, adjacency.records)
 
-    def fixed_groups(self, adjacency: Adjacency) -> list[int]:
-        """Return the group of every structured cell: its joint cell along the fixed structured attributes."""
-        fixed, _ = adjacency.shared_axes([a for a, _ in self.structure.structured], adjacency.pattern.fixed)
-        return self._place_along([i for i, (a, _) in enumerate(self.structure.structured) if a in fixed])
+    def fixed_groups(self, adjacency: Adjacency) -> tuple[int, ...]:
+        """Return the group of every structured cell: its joint cell along the fixed attributes of these cells."""
+        return self._shared(adjacency, adjacency.pattern.fixed)[1]
 
-    def _partner_products(self, caps: Sequence[_Cap], adjacency: Adjacency) -> _Partners:
+    def _partner_products(self, caps: Sequence[Cap], adjacency: Adjacency) -> _Partners:
         """Return the X_ij of a record with one that may occur next to it."""
         unit, grams = self._grams()
-        fixed, _ = adjacency.shared_axes(self.attributes(), adjacency.pattern.fixed)
+        held, groups, _ = self._shared(adjacency, adjacency.pattern.fixed)
         free = [i for i, n in enumerate(self.sizes) if n > 1]
-        held = {i for i in free if self.structure.names[i] in fixed}
-        allowed = ~self._differing([i for i, (a, _) in enumerate(self.structure.structured) if a in fixed])
-        for axis, (a, _) in enumerate(self.structure.structured):
-            positions = self._cells_along(axis)
+        allowed = np.equal.outer(groups, groups)
+        for a, positions in self.structure.positions(adjacency.grid).items():
             allowed &= abs(positions[:, None] - positions) >= dict(adjacency.pattern.separation).get(a, 0)
         # |X_ij| is at most max X_ii, as X is positive semidefinite.
         lowest = -2 * max(int(x * unit) for x in self.profile()) - 1
@@ -607,55 +622,32 @@ class Strategy(GaussianDesign):
             pairs = allowed.copy()
             for cap in caps:
                 # Two records that agree on all exchangeable attributes of such a cap differ in a structured one.
-                if cap.limit == 1 and self._inside(cap) <= same:
-                    pairs &= self._differing(self._axes(cap))
+                if cap.limit == 1 and cap.exchangeable <= same:
+                    pairs &= np.not_equal.outer(cap.places, cap.places)
             x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(allowed.shape, dtype=object))
             products[same] = np.where(pairs, x, lowest)
-            x = products[same].reshape(self.cells, *self.structure.shape)
             for cap, kinds in zip(caps, by_cap, strict=True):
-                agreeing = self._inside(cap) & same
-                rest = tuple(1 + i for i in range(len(self.structure.shape)) if i not in self._axes(cap))
-                costliest = x.max(axis=rest).reshape(self.cells, -1)
+                agreeing, order = cap.exchangeable & same, np.argsort(cap.places, kind="stable")
+                starts = np.flatnonzero(np.diff(np.array(cap.places)[order], prepend=-1))
+                costliest = np.maximum.reduceat(products[same][:, order], starts, axis=1)
                 kinds[agreeing] = np.maximum(kinds.get(agreeing, costliest), costliest)
         return _Partners(unit, products, by_cap, lowest)
 
-    def _inside(self, cap: _Cap) -> frozenset[int]:
-        """Return the exchangeable attributes of a cap that have two values or more."""
-        return frozenset(i for i, (a, n) in enumerate(self.structure.exchangeable) if a in cap.axes and n > 1)
-
-    def _axes(self, cap: _Cap) -> list[int]:
-        """Return the structured attributes of a cap."""
-        return [i for i, (a, _) in enumerate(self.structure.structured) if a in cap.axes]
-
-    def _partners(self, cap: _Cap, kinds: Mapping[frozenset[int], Exact], lowest: int) -> list[_Additions]:
+    def _partners(self, cap: Cap, kinds: Mapping[frozenset[int], Exact], lowest: int) -> list[_Additions]:
         """Return, for every structured cell, the amounts that further records of a unit add under a cap."""
-        axes = self._inside(cap)
+        # Of joint exchangeable cells, those that differ from one cell in exactly the attributes that are not in `kind`.
+        others = {kind: math.prod(self.sizes[i] - 1 for i in cap.exchangeable - kind) for kind in kinds}
         return [
             [
-                (value, cap.limit - 1 if (kind, w) == (axes, index) else cap.limit * self._count_differing(axes - kind))
+                (value, cap.limit - 1 if (kind, w) == (cap.exchangeable, index) else cap.limit * others[kind])
                 for kind, costliest in kinds.items()
                 for w, value in enumerate(costliest[o].tolist())
                 if value > lowest
             ]
-            for o, index in enumerate(self._place_along(self._axes(cap)))
+            for o, index in enumerate(cap.places)
         ]
 
-    def _count_differing(self, differing: Collection[int]) -> int:
-        """Return the number of joint exchangeable cells that differ from one cell in exactly these attributes."""
-        return math.prod(self.sizes[i] - 1 for i in differing)
-
-    def _place_along(self, axes: Sequence[int]) -> list[int]:
-        """Return the joint cell along some structured axes, in C order, of every structured cell."""
-        out = np.zeros(self.cells, dtype=np.intp)
-        for axis in axes:
-            out = out * self.structure.shape[axis] + self._cells_along(axis)
-        return [int(x) for x in out]
-
-    def _cells_along(self, axis: int) -> NDArray[np.intp]:
-        """Return the index of every structured cell along one axis."""
-        return np.asarray(np.indices(self.structure.shape)[axis].ravel())
-
-    def _different(self, cap: _Cap, costs: Sequence[int], partners: Sequence[_Additions], max_size: int) -> int:
+    def _different(self, cap: Cap, costs: Sequence[int], partners: Sequence[_Additions], max_size: int) -> int:
         """Return the largest sum, for m = 1, …, `max_size`, of the m largest R_m under the cap on each joint cell.
 
         Args:
@@ -664,9 +656,7 @@ class Strategy(GaussianDesign):
             partners: The amounts that further records add, for every structured cell.
             max_size: The largest number of records of a unit.
         """
-        axes = [i for i, (a, _) in enumerate(self.structure.structured) if a in cap.axes]
-        slots = cap.limit * math.prod(n for a, n in self.structure.exchangeable if a in cap.axes)
-        position_of = self._place_along(axes)
+        slots = cap.limit * math.prod(self.sizes[i] for i in cap.exchangeable)
         lines = [
             [x for x, n in sorted(products, reverse=True) for _ in range(min(n, max_size))][:max_size]
             for products in partners
@@ -675,7 +665,7 @@ class Strategy(GaussianDesign):
         for m in range(1, max_size + 1):
             costliest: dict[int, int] = {}
             for o, total in totals.items():
-                costliest[position_of[o]] = max(total, costliest.get(position_of[o], total))
+                costliest[cap.places[o]] = max(total, costliest.get(cap.places[o], total))
             ranked = sorted(costliest.values(), reverse=True)
             if len(ranked) * slots < m:
                 break
@@ -684,10 +674,8 @@ class Strategy(GaussianDesign):
             totals = {o: total + lines[o][m - 1] for o, total in totals.items() if len(lines[o]) >= m}
         return best
 
-    def largest_product(self, once: Collection[str]) -> Fraction:
-        """Return C, at least X_ij for any two records that differ in one of the attributes `once`.
-
-        The strategy measures all attributes of `once`.
+    def largest_product(self, cap: Cap) -> Fraction:
+        """Return C, at least X_ij for any two records in different joint cells of a cap that has several.
 
         Two records that agree on the exchangeable attributes T, in structured cells o and o', have
 
@@ -698,13 +686,12 @@ class Strategy(GaussianDesign):
         (X_ii X_jj)^½ in each sector. For two records that differ in a ∈ S, weight_S is at most 1/(n_a − 1) times as
         large.
         """
-        exchangeable = [i for i, (a, n) in enumerate(self.structure.exchangeable) if a in once and n > 1]
-        structured = [i for i, (a, n) in enumerate(self.structure.structured) if a in once and n > 1]
+        exchangeable, structured = cap.exchangeable, len({*cap.places}) > 1
         free = [a for a, n in enumerate(self.sizes) if n > 1]
         products = sum(map(len, self.groups)) * self.cells**2
         if products > MAX_PRODUCTS:
             return max(self.profile()) if structured else max(map(self._roughly, exchangeable))
-        differ, everywhere = self._differing(structured), np.ones((self.cells, self.cells), dtype=bool)
+        differ, everywhere = np.not_equal.outer(cap.places, cap.places), np.ones((self.cells, self.cells), dtype=bool)
         unit, grams = self._grams()
         best = []
         if products << len(free) > MAX_PRODUCTS:
@@ -717,19 +704,11 @@ class Strategy(GaussianDesign):
             return Fraction(int(max(best)), unit)
         for same in (x for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
             # Records that differ in an exchangeable attribute may lie in one structured cell.
-            pairs = differ if set(exchangeable) <= set(same) else everywhere
+            pairs = differ if exchangeable <= set(same) else everywhere
             if pairs.any():
                 x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(differ.shape, dtype=object))
                 best.append(x[pairs].max())
         return Fraction(int(max(best)), unit)
-
-    def _differing(self, axes: Sequence[int]) -> NDArray[np.bool_]:
-        """Return True for each pair of structured cells that differ along one of these axes, (n_o, n_o)."""
-        out = np.zeros((self.cells, self.cells), dtype=bool)
-        for axis in axes:
-            positions = self._cells_along(axis)
-            out |= positions[:, None] != positions
-        return out
 
     def _roughly(self, attribute: int) -> Fraction:
         """Return a bound on X_ij for any two records that differ in the exchangeable attribute `attribute`."""
