@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,8 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import FitnoiseError
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.profiles import joint as joint_cost
 from fitnoise.messages import english
 from fitnoise.planning.shared_columns import counted_jointly, unrelated
 from fitnoise_check.plan import check
@@ -278,6 +281,113 @@ def test_an_attribute_that_follows_from_another_is_read(tmp_path):
         assert release[table]["value"].sum() == pytest.approx(2, abs=1)
 
 
+# --- promises about the records of a person ---------------------------------------------------------------
+
+
+PATTERNS = [
+    {"once_per": ["fine"]},
+    {"once_per": ["coarse"]},
+    {"once_per": ["fine", "coarse"]},
+    {"once_per": ["coarse", "sex"]},
+    {"once_per": ["fine"], "fixed": ["coarse", "sex"]},
+    {"per_value": {"coarse": 2}},
+    {"per_value": {"fine": 1, "coarse": 2}},
+    {"separation": {"coarse": 2}},
+    {"fixed": ["coarse"]},
+]
+
+
+def in_pattern(attributes, pattern, **options):
+    """A plan for a person with several records, where a pattern names the finer and the coarser attribute."""
+    names = dict(zip(["coarse", "fine"] if attributes is QUARTERS else ["fine", "coarse"], attributes, strict=True))
+    rules = {
+        rule: {names.get(a, a): n for a, n in x.items()} if isinstance(x, dict) else [names.get(a, a) for a in x]
+        for rule, x in pattern.items()
+    }
+    return fn.PrivacyUnit("person", 4, **rules, **options)
+
+
+@pytest.mark.parametrize("attributes", [QUARTERS, BINS], ids=["own axis", "joint axis"])
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_a_pattern_of_records_may_name_attributes_of_a_joint_axis(attributes, pattern):
+    """The price is that of the kernel and of the checker, and less than where the attributes are unrelated."""
+    unit = in_pattern(attributes, pattern)
+    tables = [fn.table("sex", a, margin=30) for a in attributes]
+    plan = one_way(attributes, *tables, sex=SEX, options={"unit": unit})
+    assert len(joint_axes(plan)) == 1
+    assert unrelated(plan) == ()
+    assert plan.bound <= plan.loss.cost_squared * (1 + 1e-9)
+    sentences = [*check(plan.to_json().encode(), plan.hash)]
+    assert any("charge as stated" in x for x in sentences)
+    is_one = "per_value" not in pattern and "sex" not in pattern.get("once_per", ()) and "fixed" not in pattern
+    assert any("bound as stated" in x for x in sentences) or not is_one
+    last = list(attributes)[-1]
+    separate = attributes | {last: replace(attributes[last], column="y")}
+    assert plan.rho <= one_way(separate, *tables, sex=SEX, options={"unit": unit}).rho
+
+
+def test_months_and_quarters_of_one_date_once_a_month(rng, tmp_path):
+    """A release of persons: tables agree, and the records of a month count once."""
+    unit = fn.PrivacyUnit("person", 12, id="pid", once_per=["month"])
+    tables = [fn.table("sex", a, margin=30) for a in QUARTERS]
+    plan = one_way(QUARTERS, *tables, margin=0.5, sex=SEX, options={"unit": unit})
+    assert plan.table_part.strategy.structure.structured == (("month", 12),)
+    assert plan.gap < 1e-3
+    days = [datetime.date(2024, int(m), int(d)) for m, d in rng.integers((1, 1), (13, 29), (600, 2))]
+    records = pd.DataFrame({"x": days, "sex": "f", "pid": rng.integers(0, 40, 600)})
+    release = fn.release(plan, records, ledger=tmp_path / "l.sqlite", directory=tmp_path / "r")
+    assert all(x.holds for x in fn.verify(tmp_path / "r").checks if x.holds is not None)
+    months, quarters = (release[a]["value"].to_numpy() for a in ("month", "quarter"))
+    np.testing.assert_allclose(months.reshape(4, 3).sum(axis=1), quarters, rtol=0, atol=1e-9)
+    counted = records.assign(month=[d.month for d in days]).drop_duplicates(["pid", "month"]).groupby("month").size()
+    np.testing.assert_allclose(months, counted.reindex(range(1, 13), fill_value=0), atol=3)
+
+
+@pytest.mark.parametrize("attributes", [QUARTERS, BINS], ids=["own axis", "joint axis"])
+def test_plans_on_the_same_records_add_up_by_joint_cell(attributes):
+    """Costs of one list add up cell by cell; a plan without the list may have counted records outside it."""
+    unit = in_pattern(attributes, {"once_per": ["coarse"]})
+    start, last = attributes
+    plans = [
+        one_way(attributes, fn.table("sex", cumulative=last, margin=25), sex=SEX, options={"unit": unit}),
+        one_way(attributes, fn.table("sex", start, margin=9), sex=SEX, options={"unit": unit}),
+    ]
+    domain = fn.Domain(**attributes, sex=SEX)
+    plans.append(fn.plan(fn.Workload(domain, [fn.table(cumulative=last, margin=9)]), unit=unit))
+    assert [len(joint_axes(plan)) for plan in plans] == [1, 1, 0]
+    assert len({plan.order.account for plan in plans}) == 1
+    profile, *others = (plan.order.ledger_loss().profile for plan in plans)
+    # The axis of months is the same in all three plans: a month determines its quarter.
+    assert [p.axes == profile.axes for p in others] == [True, attributes is QUARTERS]
+    for other in others:
+        sums = map(sum, zip(profile.values, other.values, strict=False))
+        largest = Fraction(max(sums), 2**64) if other.axes == profile.axes else profile.largest + other.largest
+        assert joint_cost([profile, other]) == largest
+    with Ledger(":memory:") as ledger:
+        prices = [plan.order.ledger_loss() for plan in plans]
+        account, (plan, other, _) = plans[0].order.account, plans
+        ledger.charge(account, prices[0], {"plan": plan.hash})
+        ledger.charge(account, prices[1], {"plan": other.hash}, composed_with=[plan.hash])
+        assert ledger.balance(account).spent == joint_cost([profile, others[0]])
+
+
+def test_tables_that_do_not_count_by_an_attribute_of_the_pattern_claim_no_bound_of_sets():
+    """The further tables show groups alone: which ages of one group a person can have is not known to them."""
+    domain = fn.Domain(**BINS, sex=SEX)
+    both = fn.Publication(
+        fn.Workload(domain, [fn.table(a, margin=20) for a in BINS]), fn.PrivacyUnit("person", 3, once_per=["a"])
+    )
+    single = fn.Publication(fn.Workload(domain, [fn.table("b", "sex", margin=20)]), both.unit)
+    plan = fn.plan(replace(both, further_tables=(single,)))
+    assert joint_axes(plan) == {("a", "b"): 8}
+    here, there = (part.terms for part in plan.groups)
+    assert here.sets is not None
+    assert (there.sets, there.distinct, there.factor) == (None, None, 1)
+    assert all(part.bound <= part.exact_cost for part in plan.groups)
+    sentences = [*check(plan.to_json().encode(), plan.hash)]
+    assert sum("charge as stated" in x for x in sentences) == 2
+
+
 # --- where attributes stay free of each other ---------------------------------------------------------------
 
 
@@ -288,8 +398,6 @@ def free(plan):
 
 def test_attributes_stay_free_where_a_plan_needs_their_own_axes():
     pair = [("age", "group")]
-    once = fn.PrivacyUnit("person", 3, once_per=("group",))
-    assert free(one_way(AGES, options={"unit": once})) == tuple(pair)
     budgets = fn.CellBudgets(("group",), (1.0, 0.5, 1.0))
     assert free(one_way(AGES, options={"cell_budgets": budgets})) == tuple(pair)
     # Too many joint cells to plan them one by one.

@@ -4,7 +4,8 @@ Age and age group of one column are not free of each other. Numbers by group are
 their joint cells (:mod:`fitnoise.request.joint_cells`), and measures both tables on this one axis. The queries are the
 same, and impossible combinations are no cells. In a table that shows both attributes, their rows are 0 without error.
 So the least privacy cost is at most that of a plan that treats the attributes as free of each other. Plans with
-Gaussian noise are near it. The search for Laplace noise has no such proof, and can find a plan of higher cost.
+Gaussian noise are near it. The search for Laplace noise has no such proof, and can find a plan of higher cost. The same
+holds where the records of a unit keep to a pattern. A pattern may name attributes of a joint axis.
 
 Attributes stay free of each other where a plan needs their own axes. A warning then says so
 (:mod:`fitnoise.planning.shared_columns`).
@@ -100,8 +101,8 @@ def _blocks(publication: Publication) -> Iterator[Block]:
 
 
 def _with_own_axes(group: Publication) -> set[str]:
-    """Return the attributes whose cells some setting of a group of tables names: promises, budgets, ranges, periods."""
-    settings = set(group.unit.pattern.names) | set(group.structured_attributes)
+    """Return the attributes whose cells some setting of a group of tables names: budgets, ranges, periods."""
+    settings = set(group.structured_attributes)
     matrices = set(group.domain) if any(t.matrix is not None for t, *_ in _templates(group.workload)) else set()
     return settings | matrices | {a for t, *_ in _templates(group.workload) for a in t.weights(group.domain)}
 
