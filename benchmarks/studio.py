@@ -28,7 +28,7 @@ from fitnoise_studio import serve
 from fitnoise_studio.folder import Folder, publication_of
 from fitnoise_studio.planner import LIVE_PRICE_GAP
 
-PRICE_CELL = "#price tbody tr:nth-child(2) td:nth-child(3)"
+PRICE_CELL = "#details tbody tr:nth-child(2) td:nth-child(3)"
 """The margin that the price on the page is for."""
 
 PRICE_CHANGED = f"old => ![undefined, old].includes(document.querySelector('{PRICE_CELL}')?.innerText)"

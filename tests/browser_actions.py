@@ -102,10 +102,13 @@ def press(page, step):
     elif verb == "see":
         page.get_by_text(name).first.wait_for()
     elif verb == "open":
-        page.get_by_role("link", name=name, exact=True).click()
+        # The name of a step also says its place and whether it is done.
+        page.get_by_role("link", name=re.compile(rf"^(?:.*: )?{re.escape(name)}(?:, .*)?$")).first.click()
     else:
         button = group.get_by_role("button", name=name, exact=True)
-        (button if button.count() else group.get_by_role("link", name=name, exact=True)).first.click()
+        link = group.get_by_role("link", name=name, exact=True)
+        other = link if link.count() else group.locator("summary", has_text=name)
+        (button if button.count() else other).first.click()
     page.wait_for_load_state()
     page.wait_for_timeout(50)
     page.wait_for_function("() => !document.querySelector('[aria-busy=true], #stop-price')")

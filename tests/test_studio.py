@@ -24,7 +24,7 @@ from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.messages import COMPLETE_LANGUAGES
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from fitnoise_studio import app, planner, releasing, serve, workers
+from fitnoise_studio import app, forms, planner, releasing, serve, workers
 from fitnoise_studio import state as states
 from fitnoise_studio.folder import Folder, publication_of
 from fitnoise_studio.releasing import Releases
@@ -115,7 +115,7 @@ def test_any_edit_leaves_the_certified_plan_behind(client, at_once):
     assert client.post("/release", data=client.number("people.csv"), out="r").status_code == 409
     assert "No plan is certified" in client.page("/release")
     assert not (client.folder.root / "budget.sqlite").exists()
-    assert client.post("/discard").headers["x-go"] == "/protect"
+    assert client.post("/discard").headers["x-go"] == "/describe"
     assert client.folder.certified() is not None  # the same text again, of which the plan is the same
 
 
@@ -357,10 +357,42 @@ def test_page_and_file_give_equal_plans(any_plan, tmp_path, monkeypatch):
 
 
 def test_a_draft_without_a_plan_says_that_nothing_was_planned(client):
-    client.post("/file", text="title = 'people'\n")
+    client.post("/file", text="[[tables]]\nattributes = ['age']\nmargin = 5\n")
     client.studio.price()
     page_text = " ".join(Page(client.page("/protect")).texts)
     assert "This cannot be planned yet: The key domain is missing. Add the key. Nothing was planned." in page_text
+
+
+def test_a_draft_without_tables_has_no_price_and_no_mistake(client):
+    client.post("/file", text="title = 'people'\n")
+    client.studio.price()
+    page_text = " ".join(Page(client.page("/protect")).texts)
+    assert "No privacy cost yet. It appears with the first table" in page_text
+    assert "cannot be planned" not in page_text
+
+
+def test_steps_are_done_once_they_have_what_the_next_needs(client, at_once):
+    def done():
+        return set(re.findall(r"Step \d of 6: (\w+), done", client.page("/report")))
+
+    assert done() == {"Describe", "Protect", "Tables"}
+    client.certified()
+    assert "Prove" in done()
+    client.post(f"/release/{client.intend()}", typed="people")
+    assert done() == {"Describe", "Protect", "Tables", "Prove", "Release"}
+    client.post("/tables/0/remove")
+    assert "Prove" not in done()
+    client.post("/file", text="x = [")
+    assert "Step 6 of 6: Report, this step" in client.page("/report")
+
+
+def test_next_goes_on_only_once_the_form_is_accepted(client):
+    assert client.post("/protect", {"privacy.unit": "household"}, next="tables").headers["x-go"] == "/tables"
+    assert forms.value_at(client.studio.document(), ("privacy", "unit")) == "household"
+    refused = client.post("/tables", {"number.0": "few"}, next="prove")
+    assert (refused.status_code, "x-go" in refused.headers) == (422, False)
+    assert client.post("/tables", {"number.0": "7"}, next="prove").headers["x-go"] == "/prove"
+    assert client.studio.document()["tables"][0]["margin"] == 7
 
 
 def test_jobs_queue_and_are_shown(client):
@@ -444,7 +476,7 @@ def test_hostile_names_stay_texts(tmp_path, monkeypatch, at_once):
     (root / "r" / "release.json").write_text("{}")
     with opened(root, monkeypatch) as client:
         client.certified()
-        pages = [client.page(f"/{x}") for x in app.PAGES]
+        pages = [client.page(f"/{x}") for x in states.PAGES]
         pages += [client.page(f"/describe?columns={client.number(name)}"), client.post("/tables").text]
         pages.append(client.get(f"/report/{client.number('r')}").text)
         for text in pages:
@@ -513,7 +545,7 @@ def fuzzed(client, count):
         token = {"token": client.session.token(path), "base": base_of(client)}
         reply = client.http.post(path, data={**token, **sent}, headers={"x-studio": "1"})
         assert reply.status_code in (200, 204, 409, 422), (path, sent)
-        page = client.get(f"/{rng.choice(app.PAGES)}")
+        page = client.get(f"/{rng.choice(states.PAGES)}")
         assert page.status_code in (200, 422)
         if rng.random() < 0.1:
             client.folder.discard()
@@ -750,7 +782,7 @@ def test_every_page_is_complete_in_every_language(tmp_path, monkeypatch, at_once
     with opened(filled(tmp_path / "f"), monkeypatch, language=language) as client:
         client.certified()
         client.post(f"/release/{client.intend()}", typed="people")
-        for path in [*(f"/{x}" for x in app.PAGES), f"/report/{client.number('release')}"]:
+        for path in [*(f"/{x}" for x in states.PAGES), f"/report/{client.number('release')}"]:
             page = Page(client.page(path))
             assert {"nav", "main", "h1"} <= {*page.tags}
             assert page.tags.count("h1") == 1

@@ -115,7 +115,7 @@ def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
     assert float(page.input_value('[id="number.0"]')) < 15
     page.fill('[id="number.0"]', "none")
     page.wait_for_selector("#alert .wrong")
-    assert page.inner_text("#alert").startswith("The value of the margin of table 1 is ")
+    assert page.inner_text("#alert .wrong").startswith("The value of the margin of table 1 is ")
     page.told = [x for x in page.told if "422" not in x]  # the browser says that a form was refused
     page.fill('[id="number.0"]', "14")
     page.wait_for_function("() => !document.querySelector('#alert').innerText")
@@ -162,6 +162,7 @@ def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
     page.wait_for_selector("#written code")
     assert (studio_folder / page.inner_text("#written code")).is_file()
     page.goto(page.address + "ledger")
+    page.click(".menu summary")
     page.click("#quit")
     page.wait_for_selector("#alert p")
     assert page.told == []
@@ -180,7 +181,7 @@ def test_margins_that_move_again_and_again_end_with_the_price_of_the_last(page, 
         page.wait_for_timeout(60)
     page.wait_for_function(PRICE_CHANGED, arg=before)
     number = page.input_value('[id="number.1"]')
-    page.wait_for_selector(f"#price tr:nth-child(2) td:nth-child(3):text-is('{number.replace('.', ',')}')")
+    page.wait_for_selector(f"#details tr:nth-child(2) td:nth-child(3):text-is('{number.replace('.', ',')}')")
     page.wait_for_selector("#save")
     draft = studio_folder / ".studio" / "draft.toml"
     assert float(number) == load(draft)["tables"][1]["margin"]
@@ -202,7 +203,7 @@ def test_the_tutorial_is_done_as_it_is_written(page, tmp_path):
     for file in (*tmp_path.glob("*.csv*"), tmp_path / "spec.toml"):
         file.unlink()
     text = TUTORIAL.read_text(encoding="utf-8")
-    before, after = text.split("## Who is protected")
+    before, after = text.split("## What may be in the data")
     follow(before, tmp_path, run)
     page.goto(page.address)
     old = []
@@ -386,6 +387,7 @@ def test_a_reply_that_an_event_overtook_leaves_no_old_price(page, studio_folder)
             route.continue_()
 
     page.route(page.address + "protect", hold)
+    page.check("#rows-many")
     page.fill('[id="privacy.max_records"]', "2")
     page.click("#apply")
     page.wait_for_function(PRICE_CHANGED, arg=before)
@@ -426,7 +428,7 @@ def test_sums_up_to_a_ceiling_are_requested_of_customers(page, studio_folder):
     page.fill("#ceilings-1", "50, much")
     page.click("#apply-1")
     page.wait_for_selector("#alert .wrong")
-    assert page.inner_text("#alert").startswith("The value of a ceiling is 'much'.")
+    assert page.inner_text("#alert .wrong").startswith("The value of a ceiling is 'much'.")
     assert page.input_value("#ceilings-1") == "50, much"
     page.fill("#ceilings-1", "50, 100")
     page.click("#apply-1")
@@ -488,7 +490,13 @@ def reason_at(page, field):
 
 
 def in_sight(page, field):
-    """Return True if a field has the focus and lies within the screen together with its reason."""
+    """Return True if the summary has the focus, and its link leads to a field that is in sight with its reason."""
+    link = page.locator(f'#alert a[href="#{field}"]')
+    if not page.evaluate("document.activeElement.id === 'alert'") or not page.title().startswith(
+        ("Error: ", "Fehler: ")
+    ):
+        return False
+    link.click()
     page.wait_for_timeout(50)
     return page.evaluate(
         "id => {const both = [document.getElementById(id), document.getElementById(id + '-wrong')];"
@@ -550,12 +558,16 @@ def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page,
     for width, (name, (values, button, reasons)) in itertools.product((1280, 375), REFUSED.items()):
         page.set_viewport_size({"width": width, "height": 700})
         page.goto(page.address + numbered(name.partition(", ")[0]))
+        page.evaluate("document.querySelectorAll('details.more').forEach(x => { x.open = true; })")
+        if "privacy.max_records" in values:
+            page.check("#rows-many")
         for field, text in values.items():
             page.fill(f'[id="{field}"]', text)
         page.click(button)
         page.wait_for_selector("#alert .wrong")
         expected = {numbered(field): reason_text for field, reason_text in reasons.items()}
         page.wait_for_selector(f'[id="{next(iter(expected))}"][aria-invalid=true]')
+        assert page.locator("#alert a").count() == len(expected), name
         for field, reason_text in expected.items():
             wrong, reason = reason_at(page, field)
             assert (wrong, reason_text in reason) == ("true", True), (name, field, reason)
@@ -605,7 +617,7 @@ def test_who_types_on_in_a_live_form_is_not_led_away(page, studio_folder):
     page.wait_for_selector('[id="number.0"][aria-invalid=true]')
     assert page.evaluate("document.activeElement.id") == "number.1"
     page.click("#apply")
-    page.wait_for_function("() => document.activeElement.id === 'number.0'")
+    page.wait_for_function("() => document.activeElement.id === 'alert'")
     assert in_sight(page, "number.0")
     page.told = [x for x in page.told if "422" not in x]
     assert page.told == []

@@ -553,3 +553,55 @@ def test_tables_are_called_by_what_they_show():
     assert (label({}), label(7), label({"pattern": 7})) == ("all records", "?", "all: 7")
     assert (label({}, "de"), label({"cumulative": "age"}, "de")) == ("alle Fälle", "age, höchstens")
     assert forms.levels_of(tomllib.loads(RICH)) == ["state", "county"]
+
+
+@pytest.mark.parametrize(
+    ("table", "meaning"),
+    [
+        ({"margin": 15}, (200, 15)),
+        ({"margin": 20}, (200, 20)),
+        ({"margin": 21}, (500, 21)),
+        ({"margin": 0.05}, (0.5, 0.05)),
+        ({"std_error": 15}, None),
+        ({"margin": 15, "sum": "income"}, None),
+        ({"margin": {"by": "area"}}, None),
+        ({"margin": -1}, None),
+        ("no table", None),
+    ],
+)
+def test_a_margin_is_explained_by_a_count_of_which_it_is_a_tenth_at_most(table, meaning):
+    assert forms.meaning_of(table) == (None if meaning is None else pytest.approx(meaning))
+
+
+@pytest.mark.parametrize(
+    ("privacy", "rows"),
+    [
+        ({}, "once"),
+        ({"max_records": 1}, "once"),
+        ({"max_records": 0}, ""),
+        ({"max_records": 3}, "many"),
+        ({"id": "person"}, "many"),
+    ],
+)
+def test_the_rows_of_a_unit_are_once_or_many(privacy, rows):
+    assert forms.rows_of({"privacy": privacy}) == rows
+
+
+def test_a_unit_that_is_there_once_has_no_id_and_one_record():
+    document = {"privacy": {"id": "person", "max_records": 3, "unit": "person"}}
+    form = SubmittedForm([("rows", "once"), ("privacy.id", "person"), ("privacy.max_records", "3")])
+    assert forms.rows_of(forms.protect(document, form)) == "once"
+    assert forms.protect(document, SubmittedForm([("rows", "many")])) == document
+
+
+def test_settings_are_counted_that_a_document_states():
+    assert forms.number_stated({}) == 0
+    assert forms.number_stated({"privacy": {"delta": 1e-9, "cap": {"rho": 1}}, "data": {"source": "a"}}) == 2
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "level"),
+    [({}, 0.95), ({"confidence": 0.9}, 0.9), ({"confidence": "x"}, None), ({"confidence": 2}, None)],
+)
+def test_the_confidence_of_margins(accuracy, level):
+    assert forms.confidence_of({"accuracy": accuracy}) == level

@@ -46,11 +46,8 @@ from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_fil
 from fitnoise_studio.page_parts import page, render_part
 from fitnoise_studio.refusals import Refusals, Refused, refused_at
 from fitnoise_studio.releasing import head_of, no_data, released_before
-from fitnoise_studio.state import Studio
+from fitnoise_studio.state import STEPS, Studio
 from fitnoise_studio.workers import QuestionReplaced
-
-PAGES = ("protect", "describe", "tables", "prove", "release", "report", "ledger", "file")
-"""The pages, in the order of work."""
 
 PACKAGE = "package"
 """The kind of an export that is a folder; the kind of a file is its ending without the point."""
@@ -83,7 +80,7 @@ def _shell(
         studio.language,
         shown=page_name,
         on=on,
-        pages=PAGES,
+        pages=STEPS,
         folder=studio.folder,
         tab=studio.tab(),
         base=studio.base(),
@@ -117,7 +114,7 @@ def _go(url: str) -> Response:
 
 
 def protect(studio: Studio, request: Request) -> Response:
-    """Show page 1: the unit of protection."""
+    """Show the page of the unit of protection."""
     # The planner starts while the page is made, so that the price is there when the reader comes to it.
     studio.wish_price()
     document = studio.document()
@@ -125,11 +122,22 @@ def protect(studio: Studio, request: Request) -> Response:
     choices = {".".join(p): x for p, x in forms.CHOICES.items()}
     cap = forms.cost_shown(document, ("privacy", "cap"))
     merge = forms.merge_of(document)
-    return _shell(studio, "protect", fields=fields, choices=choices, cap=cap, costs=forms.COSTS, merge=merge)
+    return _shell(
+        studio,
+        "protect",
+        fields=fields,
+        choices=choices,
+        cap=cap,
+        costs=forms.COSTS,
+        merge=merge,
+        rows=forms.rows_of(document),
+        stated=forms.number_stated(document),
+        settings=len(forms.SETTINGS),
+    )
 
 
 def describe(studio: Studio, request: Request) -> Response:
-    """Show page 2: attributes."""
+    """Show the page of attributes."""
     studio.wish_price()
     document = studio.document()
     attributes = forms.domain_of(document)
@@ -157,7 +165,7 @@ def describe(studio: Studio, request: Request) -> Response:
 
 
 def tables(studio: Studio, request: Request) -> Response:
-    """Show page 3: tables, with the price next to them."""
+    """Show the page of tables."""
     studio.wish_price()
     document, language = studio.document(), translator(studio.language)
     fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
@@ -175,7 +183,8 @@ def tables(studio: Studio, request: Request) -> Response:
 
 
 def prove(studio: Studio, request: Request) -> Response:
-    """Show page 4: plan at the requested gap, verify, compare."""
+    """Show the page that plans at the requested gap, verifies, and compares."""
+    studio.wish_price()
     plan, key = studio.folder.certified(), studio.folder.key(studio.folder.text())
     # A plan that this server certified has its job already, and one report is enough.
     has_job = any(j.question.get("key") == key for j in studio.jobs.all)
@@ -188,6 +197,12 @@ def prove(studio: Studio, request: Request) -> Response:
     return _shell(studio, "prove", plan=plan, tables=names)
 
 
+def price(studio: Studio, request: Request) -> Response:
+    """Show the cost in detail."""
+    studio.wish_price()
+    return _shell(studio, "price")
+
+
 def file(studio: Studio, request: Request) -> Response:
     """Show the draft as it is written, for all that forms do not show."""
     studio.wish_price()
@@ -195,7 +210,7 @@ def file(studio: Studio, request: Request) -> Response:
 
 
 def release(studio: Studio, request: Request, fields: Mapping[str, Any] | None = None) -> Response:
-    """Show page 5: choose the data, request, release once."""
+    """Show the page that releases: choose the data, request, release once."""
     folder, plan = studio.folder, studio.folder.certified()
     used = [(n, _release_state(studio, n)) for n in studio.releases.numbers()]
     return _shell(
@@ -232,7 +247,7 @@ def released(studio: Studio, request: Request) -> Response:
 
 
 def report(studio: Studio, request: Request) -> Response:
-    """Show page 6: the releases of the folder."""
+    """Show the releases of the folder."""
     releases = [(studio.folder.number(x), x) for x in studio.folder.releases()]
     return _shell(studio, "reports", on="report", releases=releases)
 
@@ -254,7 +269,10 @@ def one_report(studio: Studio, request: Request) -> Response:
         "place": number,
         "tab": studio.tab(),
         "names": names,
-        "pages": PAGES,
+        "pages": STEPS,
+        "done": studio.steps_done(),
+        "folder_name": studio.folder.root.name,
+        "parts": {"state": studio.state_part()},
         "shown": "report",
         "jobs": jobs,
     }
@@ -359,12 +377,14 @@ def _charge_of(folder: Folder, name: str) -> str:
 def set_protect(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set the unit of protection."""
     studio.change(form, lambda d: forms.protect(d, form))
-    return protect(studio, request)
+    return _go("/tables") if "next" in form else protect(studio, request)
 
 
 def set_tables(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set the margins; the reply waits for the price."""
     studio.change(form, lambda d: forms.margins(d, form))
+    if "next" in form:
+        return _go("/prove")
     studio.price()
     return _parts(studio, "tables")
 
@@ -423,7 +443,7 @@ def save(studio: Studio, request: Request, form: SubmittedForm) -> Response:
 def discard(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Remove the draft."""
     studio.folder.discard()
-    return _go("/protect")
+    return _go("/describe")
 
 
 def stop_price(studio: Studio, request: Request, form: SubmittedForm) -> Response:
@@ -619,10 +639,11 @@ def _read_template(name: str) -> str:
 
 
 PAGE_HANDLERS: Mapping[str, Handler] = {
-    "/": protect,
-    "/protect": protect,
+    "/": describe,
     "/describe": describe,
+    "/protect": protect,
     "/tables": tables,
+    "/price": price,
     "/prove": prove,
     "/file": file,
     "/release": release,

@@ -63,6 +63,19 @@ CHOICES: Mapping[tuple[str, ...], Sequence[str]] = {
     ("privacy", "definition"): ("zcdp", "pure", "auto"),
 }
 
+SETTINGS = (
+    ("data", "account"),
+    ("privacy", "neighbours"),
+    ("privacy", "definition"),
+    ("privacy", "delta"),
+    ("data", "table"),
+    ("data", "outside_domain"),
+    ("data", "max_dropped"),
+    ("data", "max_records"),
+    ("privacy", "cap"),
+)
+"""The keys of the page Protect that most publications leave out."""
+
 DEEPEST = 50
 """The largest nesting of tables and lists in a draft."""
 
@@ -299,6 +312,8 @@ def protect(document: Document, form: SubmittedForm) -> Document:
     """Set the unit of protection, the data, and δ."""
     # The document stays as it was if a field is refused: nothing is saved of a form with an error.
     out = copy.deepcopy(document)
+    if form.get("rows") == "once":
+        form = SubmittedForm([*form.fields, ("privacy.id", ""), ("privacy.max_records", "1")])
     with Refusals() as refusals:
         for path in DEFAULTS:
             if path[0] != "accuracy":
@@ -309,6 +324,19 @@ def protect(document: Document, form: SubmittedForm) -> Document:
         with refusals.for_field("cap"):
             _cost(out, ("privacy", "cap"), form, "cap")
     return out
+
+
+def rows_of(document: Mapping[str, Any]) -> str:
+    """Return "once" if a unit has one record, "many" if it can have several, and "" if this is not stated yet."""
+    number = field_text(document, ("privacy", "max_records"))
+    if field_text(document, ("privacy", "id")) or number not in ("", "1"):
+        return "many"
+    return "once" if number else ""
+
+
+def number_stated(document: Mapping[str, Any]) -> int:
+    """Return how many of `SETTINGS` a document states."""
+    return sum(value_at(document, path) is not None for path in SETTINGS)
 
 
 def merge_of(document: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
@@ -793,6 +821,24 @@ def target_of(table: Any) -> tuple[str, str | None]:
         if target is not None:
             return kind, _text(target) if is_plain(target) else None
     return "margin", ""
+
+
+def confidence_of(document: Mapping[str, Any]) -> float | None:
+    """Return the confidence of all margins; None if the document has no number for it."""
+    stated = value_at(document, ("accuracy", "confidence"))
+    confidence = DEFAULTS["accuracy", "confidence"] if stated is None else stated
+    return float(confidence) if is_plain(confidence) and 0 < confidence < 1 else None
+
+
+def meaning_of(table: Any) -> tuple[float, float] | None:
+    """Return an example count and the margin of a table; None unless the table counts records within one margin."""
+    kind, number_of_target = target_of(table)
+    target = _read(number_of_target or "")
+    if kind != "margin" or not 0 < target < 1e15 or any(key in table for key in AMOUNT_STATISTICS):
+        return None
+    # The first of 1, 2, 5, 10, 20, ... of which the margin is at most a tenth.
+    power = 10.0 ** math.floor(math.log10(10 * target))
+    return next(x * power for x in (1, 2, 5, 10) if x * power >= 10 * target * (1 - 1e-9)), target
 
 
 def margins(document: Document, form: SubmittedForm) -> Document:

@@ -62,10 +62,12 @@ def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     # A coarse gap answers while a margin is still moved; `certify` plans at the requested gap.
     live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
     plan = make_plan(live, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
-    html = render_part(
-        "price", request["language"], plan=plan, proven=proven(plan), left=_remaining_cap(request, root, plan)
-    )
-    return {"html": html, "rho": plan.rho, "epsilon": plan.epsilon(), "source": publication.source.name}
+    remaining = _remaining_cap(request, root, plan)
+    parts = {
+        "price": render_part("price", request["language"], plan=plan, proven=proven(plan), left=remaining),
+        "details": render_part("details", request["language"], plan=plan, left=remaining),
+    }
+    return {"parts": parts, "rho": plan.rho, "epsilon": plan.epsilon(), "source": publication.source.name}
 
 
 def proven(plan: Plan) -> int:

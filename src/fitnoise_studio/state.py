@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,15 @@ from fitnoise_studio.folder import Folder, digest
 from fitnoise_studio.page_parts import render_part
 from fitnoise_studio.releasing import STAGES, Releases
 from fitnoise_studio.workers import Jobs, QuestionReplaced, Worker
+
+STEPS = ("describe", "protect", "tables", "prove", "release", "report")
+"""The pages of the steps, in the order of work."""
+
+PAGES = (*STEPS, "price", "ledger", "file")
+"""All pages."""
+
+PRICED = ("describe", "protect", "tables", "price", "prove", "file")
+"""The pages with the cost at their foot."""
 
 STALE_PRICE_SECONDS = 2.0
 """The seconds for which a page shows the last price; after them it shows the progress of planning."""
@@ -44,7 +54,7 @@ class Studio:
         self._lock = threading.RLock()
         self._tabs: dict[str, tuple[int, str]] = {}
         self._made = 0
-        self._price: tuple[str, Markup] | None = None
+        self._price: tuple[str, dict[str, Markup]] | None = None
         self._pending: str | None = None
         self._since = 0.0
         self._turn = 0
@@ -131,7 +141,8 @@ class Studio:
         # The ledger is read only for the rest of its cap; nothing is charged.
         question = {"what": "price", "text": text, "ledger": self._ledger()}
         try:
-            price_html = Markup(self.planner.ask(**question, **self.question_fields)["html"])  # noqa: S704 - escaped where it was made
+            answer = self.planner.ask(**question, **self.question_fields)["parts"]
+            parts = {name: Markup(html) for name, html in answer.items()}  # noqa: S704 - escaped where it was made
         except QuestionReplaced:
             with self._lock:
                 if self._turn == mine:
@@ -139,10 +150,21 @@ class Studio:
             raise
         except FitnoiseError as error:
             # A draft that cannot be planned has no price: the reason is shown in its place, and the page stays usable.
-            price_html = render_part("unpriced", self.language, why=str(error.with_outcome("Nothing was planned.")))
+            parts = self._unpriced(text, error)
         with self._lock:
             if self._turn == mine:
-                self._price, self._pending = (key, price_html), None
+                self._price, self._pending = (key, parts), None
+
+    def _unpriced(self, text: str, error: FitnoiseError) -> dict[str, Markup]:
+        """Return the parts of a price that could not be computed. A draft without tables is no mistake."""
+        with contextlib.suppress(FitnoiseError):
+            if not forms.tables_of(forms.parse(text)):
+                return self._without_price(render_part("no_tables", self.language))
+        why = str(error.with_outcome("Nothing was planned."))
+        return self._without_price(render_part("unpriced", self.language, why=why))
+
+    def _without_price(self, bar: Markup) -> dict[str, Markup]:
+        return {"price": bar, "details": render_part("details", self.language)}
 
     def _wait_for(self, key: str) -> int:
         """Remember the price that is waited for, and return the waiter's number; only the last one gets the price."""
@@ -169,15 +191,16 @@ class Studio:
         except FitnoiseError:
             return
 
-    def price_part(self) -> Markup:
-        """Return the price as it is known."""
+    def price_parts(self) -> dict[str, Markup]:
+        """Return the price as it is known: at the foot of a page, and in detail."""
         with self._lock:
             last_price, pending, waited = self._price, self._pending, self.clock() - self._since
         if last_price is not None and (
             waited < STALE_PRICE_SECONDS if pending else last_price[0] == self.folder.key(self.folder.text())
         ):
             return last_price[1]  # for a moment, that of before
-        return render_part("pricing", self.language, step=self.planner.step, pending=pending is not None, **self.form)
+        fields = {"step": self.planner.step, "pending": pending is not None, **self.form}
+        return self._without_price(render_part("pricing", self.language, **fields))
 
     # --- parts --------------------------------------------------------------------------------------
 
@@ -185,6 +208,36 @@ class Studio:
     def form(self) -> dict[str, Any]:
         """The data that forms need."""
         return {"token": self.session.token}
+
+    def steps_done(self) -> set[str]:
+        """Return the steps that have what the next ones need."""
+        try:
+            document = self.document()
+        except FitnoiseError:
+            return set()
+        needed = {
+            "describe": forms.domain_of(document),
+            "protect": forms.value_at(document, ("privacy", "unit")),
+            "tables": forms.tables_of(document),
+            "prove": self.folder.certified(),
+            "release": self.folder.releases(),
+        }
+        return {name for name, value in needed.items() if value}
+
+    def steps_part(self, page_name: str) -> Markup:
+        """Return the steps, of which a page shows one."""
+        page = page_name.partition("/")[0]
+        return render_part("steps", self.language, pages=STEPS, shown=page, done=self.steps_done(), **self.form)
+
+    def meaning_parts(self) -> dict[str, Markup]:
+        """Return what the margin of each table means, in words."""
+        document = self.document()
+        parts, level = {}, forms.confidence_of(document)
+        for i, table in enumerate(forms.tables_of(document)):
+            meaning = None if level is None or forms.value_at(document, ("budget",)) else forms.meaning_of(table)
+            name = f"meaning.{i}"
+            parts[name] = render_part("meaning", self.language, name=name, meaning=meaning, level=level)
+        return parts
 
     def state_part(self) -> Markup:
         """Return the state of the specification."""
@@ -215,11 +268,14 @@ class Studio:
     def parts(self, page_name: str) -> dict[str, Markup]:
         """Return the parts of a page that change by themselves. page_name: its name, or `release/ID`."""
         try:
-            shown_parts = {"state": self.state_part()}
+            shown_parts = {"state": self.state_part(), "steps": self.steps_part(page_name)}
         except FitnoiseError as error:
             return {"state": render_part("lost", self.language, why=str(error))}
-        if page_name in ("protect", "describe", "tables", "file"):
-            shown_parts["price"] = self.price_part()
+        if page_name in PRICED:
+            shown_parts |= self.price_parts()
+        if page_name == "tables":
+            with contextlib.suppress(FitnoiseError):
+                shown_parts |= self.meaning_parts()
         if page_name == "prove":
             shown_parts["jobs"] = self.jobs_part()
         if page_name == "report":

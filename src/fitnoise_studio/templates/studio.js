@@ -45,30 +45,49 @@
       said.id = x.id + "-wrong";
       said.dataset.told = "1";
       said.append(...own.nodes.map((node) => node.cloneNode(true)));
-      const row = x.closest(".row"), legend = x.type === "checkbox" && x.closest("fieldset")?.querySelector("legend");
-      if (row) row.append(said); else if (legend) legend.after(said); else if (x.rows) x.before(said); else x.after(said);
+      const row = x.closest(".margin"), legend = x.type === "checkbox" && x.closest("fieldset")?.querySelector("legend");
+      if (row) row.append(said); else if (legend) legend.after(said); else x.before(said);
       x.dataset.help = x.getAttribute("aria-describedby") || "";
       x.setAttribute("aria-describedby", `${x.dataset.help} ${said.id}`.trim());
       x.setAttribute("aria-invalid", "true");
     }
   }
 
-  // The field of a refused value; of a form that was replaced, the one in its place.
+  // The field of a refused value; of a form that was replaced, the one in its place. The summary leads to each.
   function refuse(form) {
-    const reasons = new Map([...document.querySelectorAll("#alert [data-field]")].map((p) => [p.dataset.field, [...p.childNodes]]));
-    for (const [name, nodes] of reasons) {
-      const x = [...form.elements].find((y) => y.name === name && y.id && y.type !== "hidden");
-      if (x) refused.set(known(x), { value: told(x), nodes });
+    for (const p of document.querySelectorAll("#alert [data-field]")) {
+      const x = [...form.elements].find((y) => y.name === p.dataset.field && y.id && y.type !== "hidden");
+      if (!x) continue;
+      refused.set(known(x), { value: told(x), nodes: [...p.childNodes].map((node) => node.cloneNode(true)) });
+      const link = document.createElement("a");
+      link.href = "#" + x.id;
+      link.append(...p.childNodes);
+      p.replaceChildren(link);
     }
     mark();
   }
 
-  function show(form) {
-    const first = [...form.elements].find((x) => x.getAttribute("aria-invalid") === "true");
-    const shown = first || document.getElementById("alert");
-    shown.focus({ preventScroll: true });
-    (document.getElementById(shown.id + "-wrong") || shown).scrollIntoView({ block: "center" });
+  function show() {
+    const summary = document.getElementById("alert");
+    const prefix = summary.dataset.prefix + " ";
+    if (!document.title.startsWith(prefix)) document.title = prefix + document.title;
+    summary.focus({ preventScroll: true });
+    summary.scrollIntoView({ block: "center" });
   }
+
+  // A field may lie in a part that is closed, or is shown for another answer.
+  function go(field) {
+    for (let part = field.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    field.focus({ preventScroll: true });
+    (document.getElementById(field.id + "-wrong") || field).scrollIntoView({ block: "center" });
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("#alert a"), field = link && document.getElementById(link.hash.slice(1));
+    if (!field) return;
+    event.preventDefault();
+    go(field);
+  });
 
   function place(html, sent) {
     const page = new DOMParser().parseFromString(html, "text/html");
@@ -118,7 +137,7 @@
       else if (reply.status !== 204) {
         place(await reply.text(), form);
         if (!reply.ok) refuse(form);
-        if (!reply.ok && button) show(form); // whoever types on in a live form is not led away
+        if (!reply.ok && button) show(); // whoever types on in a live form is not led away
         if (source && source.readyState !== EventSource.CLOSED) listen(); // an event may have overtaken the reply: told again
       }
     } catch (error) {
