@@ -49,6 +49,7 @@ EXTRAS = {
     "spark": ["python -c 'import fitnoise.engines.spark, pyspark'"],
     "sealed": ["fitnoise count keys my.key"],
     "opendp": ["python -c 'import opendp.prelude, fitnoise.opendp'"],
+    "sdmx": ["python -c 'import fitnoise.interfaces.exports.sdmx as x; x._library()'"],
     "studio": ["python -c 'import fitnoise_studio.serve'"],
 }
 """Commands that use each extra. The extra `gpu` has two gigabytes; `make test` covers it."""

@@ -477,7 +477,7 @@ STATED = {
     "a file above": (lambda d: d["files"][0].update(path="../a"), FILES, "'../a'"),
     "a file twice": (lambda d: d["files"].append(d["files"][0]), FILES, "does not describe an export"),
     "no file": (lambda d: d.update(files=[]), FILES, "not expected"),
-    "another version": (lambda d: d.update(fitnoise_export=2), FILES, "has version 2"),
+    "another version": (lambda d: d.update(fitnoise_export=3), FILES, "has version 3"),
     "a version of no number": (lambda d: d.update(fitnoise_export=True), FILES, "does not describe an export"),
     "a key less": (lambda d: d.pop("versions"), FILES, "does not describe an export"),
     "a list": (lambda d: d.update(options=[]), FILES, "does not describe an export"),

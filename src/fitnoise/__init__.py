@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.request.documents import Spec, load_spec
     from fitnoise.request.domain import Domain
     from fitnoise.request.finite_queries import FiniteQuery
+    from fitnoise.request.metadata import Metadata
     from fitnoise.request.publication import (
         Budget,
         CellBudgets,
@@ -86,6 +87,7 @@ __all__ = [
     "Hierarchy",
     "IntegerTables",
     "Ledger",
+    "Metadata",
     "Neighbours",
     "Objective",
     "Ordered",
@@ -147,6 +149,7 @@ _ROOMS = {
     "request.documents": ("Spec", "load_spec"),
     "request.domain": ("Domain",),
     "request.finite_queries": ("FiniteQuery",),
+    "request.metadata": ("Metadata",),
     "request.publication": (
         "Budget",
         "CellBudgets",

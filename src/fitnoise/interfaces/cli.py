@@ -634,7 +634,7 @@ _add(
     """Write tables of RELEASE as a workbook (.xlsx), as LaTeX (.tex), or as a data package (a folder).
 
     A data package has CSV files and a datapackage.json that defines their columns. It is in English and has no totals:
-    --language and --totals are for workbooks and LaTeX, and --licence is for data packages.
+    --language and --totals are for workbooks and LaTeX, and --licence and --sdmx are for data packages.
     With --integers or --combination, the tables of that folder are written instead.
     """,
     [
@@ -642,7 +642,8 @@ _add(
         _output("File in .xlsx or .tex, or a new folder for a data package.", required=True),
         *_DERIVED,
         *_APPEARANCE,
-        _option("--licence", "Licence of the data package, such as CC-BY-4.0."),
+        _option("--licence", "Licence of the data package, such as CC-BY-4.0 (default: that of the metadata)."),
+        _flag("--sdmx", "Add structure and numbers in SDMX to the data package (fitnoise[sdmx])."),
         _NAMES,
     ],
     examples=(

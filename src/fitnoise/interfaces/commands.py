@@ -744,6 +744,7 @@ def write_export_command(
     totals: bool,
     bands: str | None,
     licence: str | None,
+    sdmx: bool,
     names: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -761,7 +762,8 @@ def write_export_command(
                 UNWRITTEN,
             )
         chosen = names or None
-        export(what, output, language=language, bands=rule, totals=totals, tables=chosen, licence=licence, notice=say)
+        options: dict[str, Any] = {"language": language, "bands": rule, "totals": totals, "tables": chosen}
+        export(what, output, **options, licence=licence, sdmx=sdmx, notice=say)
     say(wrote(output))
     if as_json:
         emit_json({"plan": source.plan.hash, "file": str(output)})

@@ -29,6 +29,7 @@ from fitnoise.planning.joint_axes import with_joint_axes
 from fitnoise.planning.plan import Plan
 from fitnoise.request.arguments import checked
 from fitnoise.request.finite_queries import FiniteQuery
+from fitnoise.request.metadata import Metadata
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
 from fitnoise.solving.statuses import status_message
@@ -57,6 +58,7 @@ def plan(
     other_units: Sequence[PrivacyUnit] = (),
     series: str | None = None,
     mechanism: str | None = None,
+    metadata: Metadata | None = None,
     refine: bool = False,
     start: Plan | None = None,
     device: str | None = None,
@@ -90,6 +92,7 @@ def plan(
         series: The attribute whose values are periods, for tables that are released period by period
             (docs/howto/release_a_series.md).
         mechanism: The name of the mechanism that answers the tables; by default fitnoise chooses.
+        metadata: Statements for catalogues and archives, which the hash of the plan does not cover.
         refine: As in :class:`~fitnoise.mechanisms._base.SearchOptions`; Gaussian noise only.
         start: A plan for similar tables, whose weights are the starting point. Changes the time taken, and the result
             only within the gap. Plans that are "pure" or "auto" ignore it.
@@ -139,6 +142,7 @@ def plan(
         other_units=tuple(other_units) or None,
         series=series,
         mechanism=mechanism,
+        metadata=metadata,
     )
     if publication.privacy is Privacy.AUTO and publication.groups:
         if refine or gap is not None:

@@ -329,16 +329,17 @@ class Plan(HtmlDisplay):
         if self.full_series is not None:
             return self.full_series._text_and_hash
         document = self._document([p.document() for p in self.groups])
-        text = hashed_text = _canonical(document)
-        if any("proofs" in entry for entry in document["tables"]):
-            # The hash covers every claim; a proof adds nothing to its claim, and several proofs prove one claim.
-            tables = [{key: x for key, x in entry.items() if key != "proofs"} for entry in document["tables"]]
-            hashed_text = _canonical(document | {"tables": tables})
+        # The hash covers every claim; a proof adds nothing to its claim, and several proofs prove one claim. Metadata
+        # change nothing that is measured or charged, and may be corrected.
+        tables = [{key: x for key, x in entry.items() if key != "proofs"} for entry in document["tables"]]
+        spec = {key: x for key, x in document["spec"].items() if key != "metadata"}
+        text, hashed = _canonical(document), document | {"spec": spec, "tables": tables}
+        hashed_text = text if hashed == document else _canonical(hashed)
         return text, hashlib.sha256(hashed_text.encode()).hexdigest()
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the canonical JSON without the proofs of claimed prices, hexadecimal."""
+        """SHA-256 of the canonical JSON without the proofs of claimed prices and the metadata, hexadecimal."""
         return self._text_and_hash[1]
 
     @classmethod

@@ -42,6 +42,7 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute, AttributeSpec, BySpec, resolve_file
 from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import Aim, FiniteQuery
+from fitnoise.request.metadata import Metadata, MetadataSpec
 from fitnoise.request.publication import (
     Budget,
     CellBudgets,
@@ -1007,6 +1008,11 @@ class Spec(SpecSection):
     further_tables: list[FurtherTablesSpec] = Field(
         [], description="Further tables, with a mechanism and targets of their own. If absent, there are none."
     )
+    metadata: MetadataSpec = Field(
+        MetadataSpec(),
+        description="Statements for catalogues and archives: period, region, contact, licence. The plan has them, and "
+        "its hash does not cover them. If absent, there are none.",
+    )
     record: RecordSpec | None = Field(
         None,
         description="The texts for a registry of deployments, which `fitnoise write record` reads; they are no part "
@@ -1082,7 +1088,7 @@ class Spec(SpecSection):
         """
         # After a mistake the defaults stand in, so that the later parts are checked as well.
         folder_path, p, d = None if folder is None else Path(folder), self.privacy, self.data
-        unit, source, small, objective = PrivacyUnit(), DataSource(), None, Objective()
+        unit, source = PrivacyUnit(), DataSource()
         attributes: dict[str, Attribute] = {}
         wrong = _SpecErrors()
         for name, attribute in self.domain.items():
@@ -1106,12 +1112,12 @@ class Spec(SpecSection):
             source = DataSource(
                 d.source, d.table, d.outside_domain, d.max_records, d.account, d.conditions(), d.max_dropped
             )
-        with wrong.located_at("projection"):
-            small = _small(self.mechanism, self.size, self.projection)
+        small = wrong.one("projection", lambda: _small(self.mechanism, self.size, self.projection), None)
         with wrong.located_at("accuracy"):
             checked_confidence(self.accuracy.confidence)
-        with wrong.located_at("objective"):
-            objective = Objective(self.objective.goal, self.objective.weights, self.objective.total_error_weight)
+        o = self.objective
+        objective = wrong.one("objective", lambda: Objective(o.goal, o.weights, o.total_error_weight), Objective())
+        metadata = wrong.one("metadata", self.metadata.build, Metadata())
         # Under pure privacy an epsilon without δ stays pure: privacy.delta does not apply.
         implied = None if p.definition is Privacy.PURE else p.delta
         cap = budget = cells = None
@@ -1169,6 +1175,7 @@ class Spec(SpecSection):
                 other_units=tuple(units),
                 series=None if self.series is None else self.series.attribute,
                 mechanism=self.mechanism,
+                metadata=metadata,
             )
         further = []
         for i, group in enumerate(self.further_tables):
@@ -1235,6 +1242,7 @@ class Spec(SpecSection):
             "tables": [table_document(p) for p in w.tables.parts],
             "questions": [finite_document(q) for q in publication.questions],
             **mechanism_document(publication),
+            "metadata": publication.metadata.document(),
             "further_tables": [further_tables_document(p, w.confidence) for p in publication.further_tables],
         }
         return cls.parse(document)
@@ -1258,6 +1266,13 @@ class _SpecErrors:
             yield
         except FitnoiseError as error:
             self.found.append(located(error, where))
+
+    def one(self, where: str, build: Callable[[], _Built], default: _Built) -> _Built:
+        """Return the result of a part, or a default if it has a problem, which is remembered."""
+        results = [default]
+        with self.located_at(where):
+            results.append(build())
+        return results[-1]
 
     def each(self, parts: Iterable[_P], where: str, build: Callable[[_P], _Built]) -> list[_Built]:
         """Return the results of the parts of a list; the problems of parts without a result are remembered."""

@@ -27,6 +27,7 @@ from fitnoise.request.arguments import refuse_unless_fields_fit
 from fitnoise.request.attributes import Categorical, Ordered
 from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import FiniteQuery
+from fitnoise.request.metadata import Metadata
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind
 from fitnoise.request.workloads import Table, Workload, file_name_twice, used_attributes
 
@@ -504,6 +505,7 @@ class Publication:
             (docs/howto/release_a_series.md); None releases all at once.
         mechanism: The name of the mechanism that answers the tables, such as "fit-for-use-by-axis". None lets fitnoise
             choose. A small database implies "projection", so this name becomes None.
+        metadata: Statements for catalogues and archives. The hash of a plan does not cover them.
 
     Raises:
         SpecError: An argument is out of range, or two arguments do not fit together.
@@ -529,11 +531,13 @@ class Publication:
     other_units: tuple[PrivacyUnit, ...] = ()
     series: str | None = None
     mechanism: str | None = None
+    metadata: Metadata = field(default_factory=Metadata)
 
     def __post_init__(self) -> None:
         refuse_unless_fields_fit(self, SpecError, "No plan was made.")
         object.__setattr__(self, "privacy", Privacy(self.privacy))
         self._check_amounts()
+        self._check_amount_units()
         self._check_privacy()
         self._check_pattern()
         self._check_merge()
@@ -576,6 +580,20 @@ class Publication:
             "a table for a small database shows it": table_attributes if self.small_database is not None else set(),
         }
         self._refuse_amounts(uses)
+
+    def _check_amount_units(self) -> None:
+        """Raise SpecError if the metadata state the unit of something that is no amount of the domain."""
+        domain = self.workload.domain
+        for name in self.metadata.amount_units:
+            if name not in domain.steps:
+                raise SpecError(
+                    "metadata-unit-without-amount",
+                    f"The metadata state the unit of {name!r}, which is no amount of the domain.",
+                    f"The amounts of the domain are {list(domain.steps)}.",
+                    "Name one of them; state the unit of counts as unit_of_measure.",
+                    "No plan was made.",
+                    place="metadata.amount_units",
+                )
 
     def _refuse_amounts(self, uses: Mapping[str, Iterable[str]]) -> None:
         """Raise SpecError for a use of an amount that is neither a sum nor a mean."""

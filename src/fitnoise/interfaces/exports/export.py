@@ -51,6 +51,7 @@ def export(
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
     licence: str | None = None,
+    sdmx: bool = False,
     notice: Callable[[str], None] | None = None,
 ) -> Path:
     """Write tables for other programs: a workbook, LaTeX, or a data package, by the ending of the name.
@@ -63,7 +64,9 @@ def export(
         bands: Rule that classes numbers as reliable, to be used with care, or too wide.
         totals: True if workbooks and LaTeX have totals over each attribute that a table shows value by value.
         tables: Names of the tables to write, or the name of one; default all.
-        licence: Licence of a data package, such as "CC-BY-4.0"; workbooks and LaTeX state none.
+        licence: Licence of a data package, such as "CC-BY-4.0"; workbooks and LaTeX state none. Default: that of the
+            metadata.
+        sdmx: True if a data package has its structure and numbers in SDMX, too (`fitnoise[sdmx]`).
         notice: Receives a sentence for each folder that killed processes left of this data package. They are removed,
             except for those in use and those with a complete release.
 
@@ -71,9 +74,9 @@ def export(
         The path.
 
     Raises:
-        ReleaseError: The name has another ending, XlsxWriter is not installed, the language or a table is unknown, or a
-            table is named twice. Or a data package has another language or totals, or a file has a licence. Or there
-            are more than a million numbers, or the place exists or cannot be written.
+        ReleaseError: The name has another ending, XlsxWriter or pysdmx is not installed, the language or a table is
+            unknown, or a table is named twice. Or a data package has another language or totals, or a file has a
+            licence or SDMX. Or there are more than a million numbers, or the place exists or cannot be written.
 
     **Guarantees**
         * The export depends on the data only through the noisy answers, and is the same whenever it is written.
@@ -86,11 +89,11 @@ def export(
     """
     target = Path(path)
     check_place(target)
-    _refuse_unused(target, language=language, totals=totals, licence=licence)
+    _refuse_unused(target, language=language, totals=totals, licence=licence, sdmx=sdmx)
     side = manifest_place(target)
     names = _names(what, tables)
     options: dict[str, Any] = {"language": language, "bands": bands, "totals": totals, "tables": names}
-    options["licence"] = licence
+    options |= {"licence": licence, "sdmx": sdmx}
     files: list[tuple[str, str, int]] = []
     rule = None if bands is None else [bands.reliable, bands.care]
 
@@ -104,7 +107,7 @@ def export(
 
         def texts() -> Iterator[tuple[str, str]]:
             yield from ((name, raw.decode()) for name, raw in hashed())
-            yield IN_FOLDER, manifest(what, {**options, "bands": rule}, files, versions_for(target))
+            yield IN_FOLDER, manifest(what, {**options, "bands": rule}, files, versions_for(target, sdmx=sdmx))
 
         return write_texts(target, texts(), notice)
     ((_, raw),) = hashed()
@@ -170,6 +173,7 @@ def contents(
     totals: bool,
     tables: list[str],
     licence: str | None,
+    sdmx: bool,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export: name and bytes. Names are relative to the folder of the files.
 
@@ -177,21 +181,25 @@ def contents(
     """
     translation, names = translator(language), _names(what, tables)
     if not path.suffix:
-        yield from ((name, text.encode()) for name, text in package(what, names, bands, licence))
+        yield from ((name, text.encode()) for name, text in package(what, names, bands, licence, sdmx=sdmx))
         return
     laid = (layout(what, name, totals=totals, bands=bands) for name in names)
     yield path.name, FORMATS[path.suffix.lower()](what, laid, translation, bands)
 
 
-def _refuse_unused(target: Path, *, language: str, totals: bool, licence: str | None) -> None:
+def _refuse_unused(target: Path, *, language: str, totals: bool, licence: str | None, sdmx: bool) -> None:
     """Raise ReleaseError for an option that this kind of export would ignore."""
-    unused = {"licence": licence is not None} if target.suffix else {"language": language != "en", "totals": totals}
+    unused = (
+        {"licence": licence is not None, "sdmx": sdmx}
+        if target.suffix
+        else {"language": language != "en", "totals": totals}
+    )
     for name, is_given in unused.items():
         if is_given:
             raise ReleaseError(
                 "export-option-unused",
                 f"The option {name} is given, and the tables are to be written as {target.name!r}.",
-                "A data package is in English and has no totals; a workbook or LaTeX states no licence.",
+                "A data package is in English and has no totals; a workbook or LaTeX states no licence and no SDMX.",
                 f"Leave {name} out, or choose a name with another ending.",
                 UNWRITTEN,
                 place=name,

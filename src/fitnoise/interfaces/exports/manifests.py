@@ -26,10 +26,10 @@ from fitnoise.reading.release import outputs_digest
 from fitnoise.reading.release_files import files_fault, links, read_companion, read_text, to_json
 from fitnoise.reading.verification import Check, error_fault
 
-FORMAT = 1
+FORMAT = 2
 """Version of a manifest."""
 
-OPTION_NAMES = ("language", "bands", "totals", "tables", "licence")
+OPTION_NAMES = ("language", "bands", "totals", "tables", "licence", "sdmx")
 """The arguments of :func:`fitnoise.export` that a manifest has, in this order."""
 
 IN_FOLDER = "manifest.json"
@@ -67,7 +67,7 @@ def manifest(
 
     Args:
         source: The release, or the tables made of releases, that was exported.
-        options: Language, bands, totals, tables and licence, as :func:`fitnoise.export` takes them.
+        options: Language, bands, totals, tables, licence and SDMX, as :func:`fitnoise.export` takes them.
         files: Name, SHA-256 and bytes of each file.
         versions: Versions of the programs that wrote the files.
     """
@@ -77,8 +77,10 @@ def manifest(
     return to_json(dict(zip(KEYS, values, strict=True)))
 
 
-def versions_for(export: Path) -> dict[str, str]:
+def versions_for(export: Path, *, sdmx: bool = False) -> dict[str, str]:
     """Return the installed versions of the programs on which the bytes of an export depend."""
+    if sdmx:
+        return {"fitnoise": __version__, "pysdmx": metadata.version("pysdmx")}
     if export.suffix.lower() != ".xlsx":
         return {"fitnoise": __version__}
     # A workbook is a ZIP file: another version of the compressor writes other bytes of the same tables.
@@ -169,7 +171,7 @@ def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[
         texts += [] if options["licence"] is None else [options["licence"]]
         # A path that is listed twice would replace its first hash: the comparison of lengths below notices it.
         files = {x["path"]: (x["sha256"], x["bytes"]) for x in stated["files"]}
-        is_sound = type(options["totals"]) is bool and type(options["tables"]) is list
+        is_sound = type(options["totals"]) is type(options["sdmx"]) is bool and type(options["tables"]) is list
         is_sound = is_sound and all(type(x) is int for _, x in files.values())
         if not is_sound or len(files) != len(stated["files"]) or not all(isinstance(x, str) for x in [*texts, *files]):
             raise ValueError
@@ -226,7 +228,7 @@ def _check_again(
     )
     if not differs and expected == text:
         return None
-    here = versions_for(export)
+    here = versions_for(export, sdmx=options["sdmx"])
     other = [_other_version(name, versions.get(name), x) for name, x in here.items() if versions.get(name) != x]
     if not other:
         return Message("report.fault.export")

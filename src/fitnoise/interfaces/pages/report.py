@@ -7,14 +7,15 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
+from fitnoise.interfaces.exports.catalogues import schema_org
 from fitnoise.interfaces.pages.fragments import RenderedTable, digest, environment, render_table, style, title
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.arrays import answers_digest
@@ -30,6 +31,10 @@ from fitnoise.reading.release_files import check_new_file, read_text, replace_fi
 from fitnoise.reading.verification import Check, error_fault
 from fitnoise.reporting import Report
 from fitnoise.request.arguments import checked
+from fitnoise.request.metadata import Metadata
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 ENDING = ".html"
 """The ending of the name of a report."""
@@ -66,6 +71,7 @@ def report(
 ) -> Path:
     """Write a report of a plan, a release, or tables made of releases: one HTML file without script.
 
+    If the specification has metadata, the file describes a release for search engines (schema.org), as JSON-LD.
     It states the accuracy of the numbers and its cost, the protected unit, and how to read and check them. It has the
     tables of a release with charts. Needs the extra `fitnoise[report]`.
 
@@ -189,7 +195,45 @@ def content(
         "unbiased": not all(biased) or not biased,
         "answers": answers_digest(release.answers) if release is not None and release.answers else "",
         "told": Report("", tuple(shown_sections)),
+        "metadata": list(_stated(plan.publication.metadata)),
+        "described": "" if release is None else _described(release, page_language),
     }
+
+
+def _stated(metadata: Metadata) -> Iterator[tuple[str, str]]:
+    """Yield the id of a label and the text of each statement of the metadata."""
+    contact = ", ".join(x for x in (metadata.contact, metadata.contact_email) if x)
+    units = ", ".join(f"{name}: {unit}" for name, unit in metadata.amount_units.items())
+    for label, text in (
+        ("page.metadata.description", metadata.description),
+        ("page.metadata.publisher", metadata.publisher),
+        ("page.metadata.period", metadata.period),
+        ("page.metadata.geography", metadata.geography),
+        ("page.metadata.units", "; ".join(x for x in (metadata.unit_of_measure, units) if x)),
+        ("page.metadata.methodology", metadata.methodology),
+        ("page.metadata.keywords", ", ".join(metadata.keywords)),
+        ("page.metadata.contact", contact),
+        ("page.metadata.licence", metadata.licence),
+        ("page.metadata.version", metadata.version),
+    ):
+        if text:
+            yield label, text
+
+
+def _described(release: Release, language: Translator) -> Markup | str:
+    """Return the description of a release for search engines, as a block that no browser runs; empty without metadata.
+
+    **Guarantees**
+        * No text in it can end the block or begin a tag.
+    """
+    publication = release.plan.publication
+    if publication.metadata == Metadata():
+        return ""
+    from markupsafe import Markup
+
+    text = json.dumps(schema_org(release, title(publication, language)))
+    # JSON has < and & in texts only, where \u stands for the character.
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
 
 
 def _derived_content(what: Plan | Release | DerivedTables) -> dict[str, str]:

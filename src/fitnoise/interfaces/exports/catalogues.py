@@ -1,0 +1,155 @@
+"""Descriptions of a publication for catalogues, as JSON-LD: schema.org for search engines, DCAT-AP for data portals.
+
+Each has its vocabulary in the document, or names that of schema.org: neither is fetched. Without a web address, the
+data set is named by a URN made of plans and ledger entries; files are named relative to the document.
+
+Source: the classes Dataset and Distribution of DCAT-AP 3.0, with their mandatory and recommended properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from fitnoise.interfaces.exports.resources import Resource, dataset_id, description_of, unit_of
+from fitnoise.reading.layouts import Tabled, layout, releases
+from fitnoise.request.metadata import Metadata, is_url
+
+MAX_VARIABLES = 100
+"""The largest number of tables that a description for search engines names; of more, the first."""
+
+METHOD = "Noise with differential privacy: its size was fixed before the data were read (plan SHA-256 {plan})."
+"""The method of measurement, which holds of every release."""
+
+_CONTEXT = {
+    "adms": "http://www.w3.org/ns/adms#",
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "dct": "http://purl.org/dc/terms/",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "spdx": "http://spdx.org/rdf/terms#",
+    "vcard": "http://www.w3.org/2006/vcard/ns#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+}
+"""The vocabularies of DCAT-AP, by their usual prefixes."""
+
+_AUTHORITY = "http://publications.europa.eu/resource/authority"
+
+
+def schema_org(source: Tabled, title: str) -> dict[str, Any]:
+    """Return the description of a publication as a Dataset of schema.org."""
+    metadata = _metadata(source)
+    contact = {"@type": "ContactPoint", "name": metadata.contact, "email": metadata.contact_email}
+    office = {"@type": "Organization", "name": metadata.publisher or metadata.contact, "contactPoint": _stated(contact)}
+    is_named = any((metadata.publisher, metadata.contact, metadata.contact_email))
+    region = metadata.geography
+    return _stated(
+        {
+            "@context": "https://schema.org/",
+            "@type": "Dataset",
+            "name": title,
+            "description": description_of(source),
+            "identifier": dataset_id(source),
+            "inLanguage": metadata.language,
+            "version": metadata.version,
+            "keywords": list(metadata.keywords),
+            "license": metadata.licence_url,
+            "creator": _stated(office) if is_named else None,
+            "temporalCoverage": None if metadata.days is None else "/".join(d.isoformat() for d in metadata.days),
+            "spatialCoverage": None
+            if region is None
+            else {"@type": "Place", **({"@id": region} if is_url(region) else {"name": region})},
+            "measurementTechnique": methods(source),
+            "variableMeasured": [
+                {"@type": "PropertyValue", "name": name, "unitText": unit_of(layout(source, name), metadata)}
+                for name in islice(source, MAX_VARIABLES)
+            ],
+        }
+    )
+
+
+def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str, Any]:
+    """Return the description of a data package as a Dataset of DCAT-AP with a Distribution for each table."""
+    metadata = _metadata(source)
+
+    def text(value: str | None) -> dict[str, str] | None:
+        return None if value is None else {"@value": value, "@language": metadata.language}
+
+    contact = {
+        "@type": ["vcard:Kind", "vcard:Organization"],
+        "vcard:fn": metadata.contact or metadata.publisher,
+        "vcard:hasEmail": None if metadata.contact_email is None else {"@id": f"mailto:{metadata.contact_email}"},
+    }
+    region = metadata.geography
+    licence = None if metadata.licence_url is None else {"@id": metadata.licence_url, "@type": "dct:LicenseDocument"}
+    dataset = {
+        "@id": dataset_id(source),
+        "@type": "dcat:Dataset",
+        "dct:title": text(title),
+        "dct:description": text(description_of(source)),
+        "dct:identifier": dataset_id(source),
+        "dcat:version": metadata.version,
+        "dcat:keyword": [text(word) for word in metadata.keywords],
+        "dct:publisher": None
+        if metadata.publisher is None
+        else {"@type": "foaf:Agent", "foaf:name": text(metadata.publisher)},
+        "dcat:contactPoint": _stated(contact) if metadata.contact or metadata.contact_email else None,
+        "dct:temporal": None
+        if metadata.days is None
+        else {
+            "@type": "dct:PeriodOfTime",
+            "dcat:startDate": {"@value": metadata.days[0].isoformat(), "@type": "xsd:date"},
+            "dcat:endDate": {"@value": metadata.days[1].isoformat(), "@type": "xsd:date"},
+        },
+        "dct:spatial": None
+        if region is None
+        else {"@type": "dct:Location", **({"@id": region} if is_url(region) else {"skos:prefLabel": text(region)})},
+        "dct:accessRights": {"@id": f"{_AUTHORITY}/access-right/PUBLIC", "@type": "dct:RightsStatement"},
+        "dct:provenance": [
+            {"@type": "dct:ProvenanceStatement", **({"@id": x} if is_url(x) else {"rdfs:label": text(x)})}
+            for x in methods(source)
+        ],
+        "dcat:distribution": [
+            _stated(
+                {
+                    "@type": "dcat:Distribution",
+                    "dct:title": text(x.name),
+                    "dct:description": {"@value": x.description, "@language": "en"},
+                    "dcat:accessURL": {"@id": x.path, "@type": "rdfs:Resource"},
+                    "dcat:downloadURL": {"@id": x.path},
+                    "dct:format": {"@id": f"{_AUTHORITY}/file-type/CSV", "@type": "dct:MediaTypeOrExtent"},
+                    "dcat:mediaType": {
+                        "@id": "https://www.iana.org/assignments/media-types/text/csv",
+                        "@type": "dct:MediaType",
+                    },
+                    "dcat:byteSize": {"@value": str(x.size), "@type": "xsd:nonNegativeInteger"},
+                    "spdx:checksum": {
+                        "@type": "spdx:Checksum",
+                        "spdx:algorithm": {"@id": "spdx:checksumAlgorithm_sha256", "@type": "spdx:ChecksumAlgorithm"},
+                        "spdx:checksumValue": {"@value": x.digest, "@type": "xsd:hexBinary"},
+                    },
+                    "dct:license": licence,
+                }
+            )
+            for x in resources
+        ],
+    }
+    return {"@context": _CONTEXT, **_stated(dataset)}
+
+
+def _metadata(source: Tabled) -> Metadata:
+    """Return the metadata of tables: those of the first release."""
+    return releases(source)[0].plan.publication.metadata
+
+
+def methods(source: Tabled) -> list[str]:
+    """Return the statements about the method: that of the publisher, then that of every release."""
+    stated = _metadata(source).methodology
+    return [*([] if stated is None else [stated]), *(METHOD.format(plan=r.plan.hash) for r in releases(source))]
+
+
+def _stated(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document without absent properties."""
+    return {key: x for key, x in document.items() if x is not None and x not in ([], {})}

@@ -1,0 +1,63 @@
+"""Descriptions of the CSV files of a data package as CSV on the Web: csv-metadata.json.
+
+Source: Metadata Vocabulary for Tabular Data, W3C Recommendation of 17 December 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from fitnoise.interfaces.exports.resources import Column, Resource, dataset_id, description_of
+from fitnoise.reading.layouts import Tabled, releases
+from fitnoise.request.attributes import CODE
+
+_TYPES = {"string": "string", "integer": "integer", "number": "decimal"}
+"""The data types of CSV on the Web, for the kinds of columns."""
+
+
+def csvw(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str, Any]:
+    """Return the group of the tables of a data package."""
+    metadata = releases(source)[0].plan.publication.metadata
+    days = None if metadata.days is None else "/".join(d.isoformat() for d in metadata.days)
+    stated = {
+        "dc:publisher": metadata.publisher,
+        "dc:license": None if metadata.licence_url is None else {"@id": metadata.licence_url},
+        "dc:temporal": days,
+        "dc:spatial": metadata.geography,
+        "dc:subject": list(metadata.keywords) or None,
+        "dc:hasVersion": metadata.version,
+    }
+    return {
+        "@context": ["http://www.w3.org/ns/csvw", {"@language": metadata.language}],
+        "dc:title": title,
+        "dc:description": description_of(source),
+        "dc:identifier": dataset_id(source),
+        **{key: x for key, x in stated.items() if x is not None},
+        "tables": [_table(x) for x in resources],
+    }
+
+
+def _table(x: Resource) -> dict[str, Any]:
+    # Two values can have one label, but no two have one code.
+    names = [c.name for c in x.columns]
+    keys = [f"{a}_{CODE}" if f"{a}_{CODE}" in names else a for a in x.dimensions]
+    schema = {
+        "columns": [_column(c, x.layout.confidence) for c in x.columns],
+        **({"primaryKey": [_name(k) for k in keys]} if keys else {}),
+    }
+    described = {"@value": f"{x.description} Unit of measure: {x.unit}.", "@language": "en"}
+    return {"url": x.path, "dc:title": x.name, "dc:description": described, "tableSchema": schema}
+
+
+def _column(column: Column, confidence: float) -> dict[str, Any]:
+    """Return the description of a column; `titles` is its name in the file."""
+    text = column.meaning(confidence)
+    described = {"dc:description": {"@value": text, "@language": "en"}} if text else {}
+    return {"name": _name(column.name), "titles": column.name, "datatype": _TYPES[column.kind], **described}
+
+
+def _name(column: str) -> str:
+    """Return the name of a column as a variable of a URI template: other signs than letters, digits and _ with %."""
+    return quote(column, safe="").replace("~", "%7E").replace("-", "%2D").replace(".", "%2E").lstrip("_") or "%5F"

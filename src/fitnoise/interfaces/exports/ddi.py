@@ -1,0 +1,138 @@
+"""The description of a data package for archives of statistics: DDI-Codebook 2.5, with a cube for each table.
+
+Source: DDI-Codebook 2.5, ddialliance.org: the elements stdyDscr, fileDscr, var and nCube, in the order of its schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from fitnoise import __version__
+from fitnoise.interfaces.exports.catalogues import methods
+from fitnoise.interfaces.exports.resources import Column, Resource, dataset_id, description_of, in_file
+from fitnoise.interfaces.render import printable
+from fitnoise.reading.layouts import Tabled, releases
+from fitnoise.request.attributes import CODE
+from fitnoise.request.metadata import Metadata
+
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+def ddi(source: Tabled, title: str, resources: Sequence[Resource]) -> str:
+    """Return the codebook of a data package."""
+    metadata = releases(source)[0].plan.publication.metadata
+    book = Element("codeBook", {"xmlns": "ddi:codebook:2_5", "version": "2.5", _LANG: metadata.language})
+    _add_study(_add(book, "stdyDscr"), source, title, metadata)
+    for i, x in enumerate(resources):
+        _add_file(book, i, x)
+    data = _add(book, "dataDscr")
+    for i, x in enumerate(resources):
+        for j, column in enumerate(x.columns):
+            _add_variable(data, f"V{i + 1}.{j + 1}", f"F{i + 1}", x, column)
+    for i, x in enumerate(resources):
+        _add_cube(data, i, x)
+    indent(book, " ")
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    return f"{head}\n{tostring(book, encoding='unicode')}\n"
+
+
+def _add_study(study: Element, source: Tabled, title: str, metadata: Metadata) -> None:
+    """Add the description of the publication: its citation, its content, its method and its licence."""
+    _add_citation(_add(study, "citation"), source, title, metadata)
+    info = _add(study, "stdyInfo")
+    if metadata.keywords:
+        subject = _add(info, "subject")
+        for word in metadata.keywords:
+            _add(subject, "keyword", word)
+    _add(info, "abstract", description_of(source))
+    summary = _add(info, "sumDscr")
+    if metadata.days is not None:
+        for event, day in zip(("start", "end"), metadata.days, strict=True):
+            _add(summary, "timePrd", day.isoformat(), date=day.isoformat(), event=event)
+    _add(summary, "geogCover", metadata.geography)
+    for unit in dict.fromkeys(r.plan.publication.unit.name for r in releases(source)):
+        _add(summary, "anlyUnit", unit)
+    _add(summary, "dataKind", "aggregate data", language="en")
+    method = _add(study, "method")
+    for text in methods(source):
+        _add(method, "notes", text)
+    if metadata.licence is not None:
+        stated = " ".join(dict.fromkeys([metadata.licence, metadata.licence_url or ""]))
+        _add(_add(_add(study, "dataAccs"), "useStmt"), "conditions", stated)
+
+
+def _add_citation(citation: Element, source: Tabled, title: str, metadata: Metadata) -> None:
+    """Add title, identifier, publisher, contact and version."""
+    names = _add(citation, "titlStmt")
+    _add(names, "titl", title)
+    _add(names, "IDNo", dataset_id(source), agency="fitnoise")
+    production = _add(citation, "prodStmt")
+    _add(production, "producer", metadata.publisher)
+    _add(production, "software", "fitnoise", version=__version__)
+    distribution = _add(citation, "distStmt")
+    _add(distribution, "distrbtr", metadata.publisher)
+    if metadata.contact or metadata.contact_email:
+        contact = {} if metadata.contact_email is None else {"email": metadata.contact_email}
+        _add(distribution, "contact", metadata.contact or metadata.publisher or metadata.contact_email, **contact)
+    if metadata.version is not None:
+        _add(_add(citation, "verStmt"), "version", metadata.version)
+
+
+def _add(parent: Element, tag: str, text: str | None = "", language: str | None = None, **attributes: str) -> Element:
+    """Add an element with a text, and return it. Without a text (None), add nothing."""
+    if text is None:
+        return parent
+    child = SubElement(parent, tag, {k: printable(x) for k, x in attributes.items()})
+    if language is not None:
+        child.set(_LANG, language)
+    # Control characters, which a label may hold, are no XML.
+    child.text = "\n".join(map(printable, text.splitlines())) or None
+    return child
+
+
+def _add_file(book: Element, i: int, x: Resource) -> None:
+    """Add the description of a CSV file."""
+    described = _add(_add(book, "fileDscr", ID=f"F{i + 1}", URI=x.path), "fileTxt")
+    _add(described, "fileName", x.path)
+    _add(described, "fileCont", x.name)
+    _add(described, "fileStrc", type="rectangular")
+    size = _add(described, "dimensns")
+    _add(size, "caseQnty", str(x.rows))
+    _add(size, "varQnty", str(len(x.columns)))
+    _add(described, "fileType", "text/csv", charset="UTF-8")
+
+
+def _add_variable(data: Element, key: str, file: str, x: Resource, column: Column) -> None:
+    """Add the description of a column, with its categories: codes and labels of an attribute."""
+    is_number = column.values is None
+    units = {"measUnit": x.unit} if column.attribute is None and column.name != "reliability" else {}
+    kind = "contin" if is_number and column.name != "reliability" else "discrete"
+    var = _add(data, "var", ID=key, name=column.name, files=file, intrvl=kind, **units)
+    _add(var, "labl", column.name)
+    _add(var, "txt", column.meaning(x.layout.confidence) or None, language="en")
+    if column.values is not None:
+        is_code = column.name == f"{column.attribute}_{CODE}"
+        label_of = {in_file(code): text for code, text in x.codes[column.attribute or ""]} if is_code else {}
+        for value in column.values:
+            category = _add(var, "catgry")
+            _add(category, "catValu", str(value))
+            _add(category, "labl", label_of.get(str(value)))
+    _add(var, "varFormat", type="character" if column.kind == "string" else "numeric")
+
+
+def _add_cube(data: Element, i: int, x: Resource) -> None:
+    """Add a table as a cube: its attributes are dimensions; its numbers, with margins, are measures."""
+    keys = {column.name: f"V{i + 1}.{j + 1}" for j, column in enumerate(x.columns)}
+    cube = _add(data, "nCube", ID=f"C{i + 1}", name=x.name, dmnsQnty=str(len(x.dimensions)), cellQnty=str(x.rows))
+    _add(cube, "labl", x.name)
+    _add(cube, "txt", x.description, language="en")
+    for rank, attribute in enumerate(x.dimensions, 1):
+        code = f"{attribute}_{CODE}"
+        _add(cube, "dmns", rank=str(rank), varRef=keys[code if code in keys else attribute])
+    way = "average" if x.layout.averaged is not None else "sum" if x.layout.summed else "count"
+    numbers = [c for c in x.columns if c.attribute is None and c.name != "reliability"]
+    for column in numbers:
+        is_value = column.name == numbers[0].name
+        aggregate = {"aggrMeth": way} if is_value else {"aggrMeth": "other", "otherAggrMeth": column.name}
+        _add(cube, "measure", varRef=keys[column.name], measUnit=x.unit, **aggregate)

@@ -1,0 +1,213 @@
+"""The exported tables as their descriptions see them: file, columns with codes and labels, unit, confidence."""
+
+from __future__ import annotations
+
+import csv
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+from fitnoise.interfaces.pages.fragments import caption, notes
+from fitnoise.messages import english, translator
+from fitnoise.reading.bands import Bands
+from fitnoise.reading.layouts import Tabled, TableLayout, publication_of, releases
+from fitnoise.reading.release_files import field
+from fitnoise.request.attributes import CODE, FROM, TO
+from fitnoise.request.metadata import Metadata
+from fitnoise.request.workloads import slug
+
+COLUMN_DESCRIPTIONS = {
+    "value": "Estimated {what}: unbiased, and therefore possibly negative or fractional.",
+    "std_error": "Standard error of the value, in {unit}, of the noise alone.",
+    "moe": "Margin of error, in {unit}: at the confidence the exact {what}, of values as they were read, is within it.",
+    "biased_value": "Estimated number of records, biased, as some database of the size has them.",
+    "simulated_rmse": "Error of the biased value as simulated on public databases: no margin belongs to it.",
+    "unbiased_value": "Unbiased estimate of the number of records, of the same measurement.",
+    "low": "Lower end of the interval for the exact {what}, of values as they were read, at the confidence.",
+    "high": "Upper end of the interval for the exact {what}, of values as they were read, at the confidence.",
+    "simulated_bias": "By how much such a number is too large on average, in records, simulated without data.",
+    "reliability": "Reliability class of the value, from its margin by the publisher's rule.",
+}
+"""Descriptions of the columns of numbers."""
+
+FURTHER_DESCRIPTIONS = {
+    CODE: "Code of {attribute} in the data; of a category for missing values, its name.",
+    FROM: "Lower end of the bin of {attribute}, which belongs to the bin; empty if the bin has no lower end.",
+    TO: "Upper end of the bin of {attribute}, which belongs to the next bin; empty if the bin has no upper end.",
+}
+"""Descriptions of the columns after labels, by the ending of their names."""
+
+MARGINS = ("moe", "low", "high")
+"""The columns that hold at the confidence of their table."""
+
+MEAN_DESCRIPTION = "Estimated mean of {name}: a sum by a count, both noisy, and as a ratio not quite unbiased."
+"""Description of the values of means."""
+
+
+@final
+@dataclass(frozen=True)
+class Column:
+    """A column of an exported table.
+
+    Attributes:
+        name: Its name in the file.
+        kind: Its type: "string", "integer" or "number".
+        description: Its meaning; empty if the name says it all.
+        values: The distinct labels or codes as programs read them; None for numbers.
+        rows: The number of rows along its attribute.
+        attribute: The attribute whose values it shows; None for numbers of the table.
+    """
+
+    name: str
+    kind: str
+    description: str
+    values: tuple[Any, ...] | None
+    rows: int
+    attribute: str | None
+
+    def meaning(self, confidence: float) -> str:
+        """Return the description, for margins and ends of intervals with the confidence of the table."""
+        is_margin = self.name in MARGINS
+        return f"{self.description} Confidence: {confidence:.12g}." if is_margin else self.description
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """An exported table, with its CSV file.
+
+    Attributes:
+        name: The name of the table.
+        path: The place of the file in the folder.
+        size: The bytes of the file.
+        digest: The SHA-256 of the file.
+        rows: The number of rows.
+        description: The meaning and the universe of the numbers, and their margins with the confidence.
+        unit: The unit of the numbers.
+        layout: The table as people read it.
+        columns: The columns of the file.
+        codes: For each attribute, code and label of every row that the table has along it.
+    """
+
+    name: str
+    path: str
+    size: int
+    digest: str
+    rows: int
+    description: str
+    unit: str
+    layout: TableLayout
+    columns: tuple[Column, ...]
+    codes: dict[str, tuple[tuple[str, str], ...]]
+
+    @property
+    def dimensions(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """The codes of the attributes of the rows: without amounts, which are added up or averaged."""
+        amounts = {*self.layout.summed, self.layout.averaged}
+        return {a: rows for a, rows in self.codes.items() if a not in amounts}
+
+    @property
+    def id(self) -> str:
+        """The name as files have it."""
+        return slug(self.name)
+
+
+def resource(
+    source: Tabled,
+    table: TableLayout,
+    columns: Iterable[str],
+    raw: tuple[str, int, str],
+    rows: int,
+    bands: Bands | None,
+) -> Resource:
+    """Return the description of an exported table.
+
+    Args:
+        source: The release, or the tables made of releases.
+        table: The table as people read it.
+        columns: The names of the columns of its file.
+        raw: Path, bytes and SHA-256 of its file.
+        rows: The number of its rows.
+        bands: The rule of reliability.
+    """
+    language, workload = translator("en"), publication_of(source, table.name).workload
+    described = " ".join([caption(table, language), *notes(table, language, source, bands)])
+    stubs = zip(workload[table.name].labels(workload.domain), workload[table.name].stubs(workload.domain), strict=True)
+    codes = {}
+    for attribute, stub in stubs:
+        labels = stub[attribute]
+        codes[attribute] = tuple(
+            (str(c), str(x)) for c, x in zip(stub.get(f"{attribute}_{CODE}", labels), labels, strict=True)
+        )
+    path, size, digest = raw
+    return Resource(
+        name=table.name,
+        path=path,
+        size=size,
+        digest=digest,
+        rows=rows,
+        description=described,
+        unit=unit_of(table, releases(source)[0].plan.publication.metadata),
+        layout=table,
+        columns=tuple(_column(source, table, c) for c in columns),
+        codes=codes,
+    )
+
+
+def unit_of(table: TableLayout, metadata: Metadata) -> str:
+    """Return the unit of the numbers of a table, as stated in the metadata or by the attributes."""
+    amounts = table.summed if table.averaged is None else (table.averaged,)
+    if amounts:
+        return " × ".join(metadata.amount_units.get(a, f"units of {a}") for a in amounts)
+    return metadata.unit_of_measure or "records"
+
+
+def dataset_id(source: Tabled) -> str:
+    """Return the identifier of the exported data set: a URN that depends on plans and ledger entries alone."""
+    parts = [f"{r.plan.hash} {'' if r.entry is None else r.entry.digest}" for r in releases(source)]
+    return uuid.uuid5(uuid.NAMESPACE_URL, "fitnoise " + " ".join(parts)).urn
+
+
+def description_of(source: Tabled) -> str:
+    """Return the description that the metadata state; without one, the protected units."""
+    publications = [r.plan.publication for r in releases(source)]
+    units = "; ".join(dict.fromkeys(p.unit.describe() for p in publications))
+    return publications[0].metadata.description or f"Statistics with differential privacy; protected: {units}."
+
+
+def _column(source: Tabled, table: TableLayout, name: str) -> Column:
+    """Return the description of a column; for labels and codes, with those of the file."""
+    if name in COLUMN_DESCRIPTIONS:
+        return Column(name, "string" if name == "reliability" else "number", _meaning(table, name), None, 0, None)
+    workload = publication_of(source, table.name).workload
+    query = workload[table.name]
+    stubs = zip(query.labels(workload.domain), query.stubs(workload.domain), strict=True)
+    attribute, column_values = next((a, stub[name]) for a, stub in stubs if name in stub)
+    # `type` and not `isinstance`: True is an int of Python, and would be the number 1 in the description.
+    kinds = {type(x) for x in column_values}
+    kind = "integer" if kinds == {int} else "number" if kinds == {float} else "string"
+    labels = [in_file(str(x)) if kind == "string" else x for x in column_values]
+    column = None if query.matrix is not None else query.view(attribute).column()
+    described = "" if column is None else english(column)
+    if name != attribute:
+        described = FURTHER_DESCRIPTIONS[name.removeprefix(f"{attribute}_")].format(attribute=attribute)
+    return Column(
+        name, kind, described, None if kind == "number" else tuple(dict.fromkeys(labels)), len(labels), attribute
+    )
+
+
+def _meaning(table: TableLayout, name: str) -> str:
+    """Return the description of a column of numbers."""
+    if name == "value" and table.averaged is not None:
+        return MEAN_DESCRIPTION.format(name=table.averaged)
+    summed = " × ".join(table.summed)
+    what, unit = (f"sum of {summed}", f"units of {summed}") if summed else ("number of records", "records")
+    what = what if table.averaged is None else f"mean of {table.averaged}"
+    return COLUMN_DESCRIPTIONS[name].format(what=what, unit=unit)
+
+
+def in_file(label: str) -> str:
+    """Return a label as a program reads it from the CSV file."""
+    # The file may put an apostrophe before a label. The description must list what a program finds there.
+    return next(csv.reader([field(label)]))[0]

@@ -1,0 +1,212 @@
+"""Tables in SDMX 3.0: the structure as SDMX-ML, by pysdmx, and the numbers as SDMX-CSV 2.0.
+
+Each table is a dataflow with a structure of its own. Its dimensions are the attributes of the table, and the reference
+period. Its measure is the published number. The margin, the standard error and other numbers are attributes of each
+observation; unit of measure and confidence level are attributes of the data set.
+
+Ids of SDMX have letters of the English alphabet, digits and signs: other characters of a code become _. If two ids of
+one list coincide, the later one gets a number. Each code keeps its label as name, and its text as description if the
+id differs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Hashable, Iterable
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fitnoise.interfaces.exports.resources import Resource
+from fitnoise.interfaces.render import printable
+from fitnoise.reading.layouts import Tabled, releases
+from fitnoise.reading.refusals import UNWRITTEN, missing_package
+from fitnoise.reading.release_files import csv_text
+from fitnoise.request.attributes import CODE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+"""The time of preparation that each message states, so that an export is the same whenever it is written."""
+
+CONCEPTS = {
+    "TIME_PERIOD": "Reference period",
+    "OBS_VALUE": "Observation value",
+    "MOE": "Margin of error of the noise at the confidence level",
+    "STD_ERROR": "Standard error of the noise",
+    "LOW": "Lower end of the interval at the confidence level",
+    "HIGH": "Upper end of the interval at the confidence level",
+    "UNBIASED_VALUE": "Unbiased estimate of the same measurement",
+    "SIMULATED_RMSE": "Simulated error of the biased value",
+    "SIMULATED_BIAS": "Simulated bias",
+    "RELIABILITY": "Reliability class",
+    "UNIT_MEASURE": "Unit of measure",
+    "CONF_LEVEL": "Confidence level of margins and intervals",
+}
+"""The concepts that tables have in addition to their attributes, with their names."""
+
+
+TOTAL = {"Total": (("_T", "Total"),)}
+"""The dimension of a table of one number, with the usual code of SDMX for a total."""
+
+
+SCHEME = "CS_FITNOISE"
+"""The id of the scheme of the concepts."""
+
+Codes = tuple[tuple[str, str], ...]
+"""Code and label of each row along an attribute."""
+
+
+def _library() -> tuple[Any, Any]:
+    """Return pysdmx: its model and its writer. Raise ReleaseError if it is not installed."""
+    try:
+        from pysdmx import io, model
+    except ModuleNotFoundError:
+        raise missing_package("SDMX files", "pysdmx", "sdmx", UNWRITTEN) from None
+    return model, io
+
+
+class Structure:
+    """The structures of the tables of one export: code lists, concepts, and a dataflow for each table."""
+
+    def __init__(self, source: Tabled, title: str) -> None:
+        # Before the first table is written: a missing package would be found after all of them.
+        self.model, self.io = _library()
+        metadata = releases(source)[0].plan.publication.metadata
+        self.title, self.language = printable(title), metadata.language
+        agency = metadata.agency or ids([metadata.publisher or "FITNOISE"], upper=True)[0]
+        numbers = [*(metadata.version or "1").split("."), "0", "0"][:3]
+        self.owner = {"agency": agency, "version": ".".join(numbers)}
+        self.period = None if metadata.days is None else _period(str(metadata.period), *metadata.days)
+        self.flows = dict(zip(source, ids(source, upper=True), strict=True))
+        self.concepts: dict[str, str] = {}
+        self.lists: dict[tuple[str, Codes], Any] = {}
+        self.structures: list[Any] = []
+
+    def data(self, x: Resource, frame: pd.DataFrame, fixed: Collection[str]) -> tuple[str, str]:
+        """Return place and text of the numbers of a table, with the ids of the dimensions' codes."""
+        flow = self.flows[x.name]
+        columns: dict[str, Any] = {
+            "STRUCTURE": _constant("dataflow", x.rows),
+            "STRUCTURE_ID": _constant(f"{self.owner['agency']}:{flow}({self.owner['version']})", x.rows),
+            "ACTION": _constant("I", x.rows),
+        }
+        parts = []
+        # A structure needs a dimension: a table of one number has that of the total.
+        for attribute, rows in (x.dimensions or TOTAL).items():
+            key, code = self._concept(attribute), f"{attribute}_{CODE}"
+            parts.append(self._component(key, "DIMENSION", codes=self._list(key, attribute, rows)))
+            id_of = dict(zip((c for c, _ in rows), ids(c for c, _ in rows), strict=True))
+            values = frame[code if code in frame else attribute] if x.dimensions else [c for c, _ in rows]
+            columns[key] = np.array([id_of[str(c)] for c in values], dtype=object)
+        if self.period is not None:
+            parts.append(self._component("TIME_PERIOD", "DIMENSION", "PERIOD"))
+            columns["TIME_PERIOD"] = _constant(self.period, x.rows)
+        numbers = [c.name for c in x.columns if c.attribute is None]
+        keys = ("OBS_VALUE", *(name.upper() for name in numbers[1:]))
+        parts.append(self._component("OBS_VALUE", "MEASURE", "DECIMAL"))
+        for key in keys[1:]:
+            parts.append(self._component(key, "ATTRIBUTE", "STRING" if key == "RELIABILITY" else "DECIMAL", "O"))
+        columns |= {key: frame[name].to_numpy() for key, name in zip(keys, numbers, strict=True)}
+        for key, kind, constant in (
+            ("UNIT_MEASURE", "STRING", printable(x.unit)),
+            ("CONF_LEVEL", "DECIMAL", f"{x.layout.confidence:.12g}"),
+        ):
+            parts.append(self._component(key, "ATTRIBUTE", kind, "D"))
+            columns[key] = _constant(constant, x.rows)
+        name, described, components = printable(x.name), printable(x.description), self.model.Components(parts)
+        structure = self.model.DataStructureDefinition(f"DSD_{flow}", name=name, components=components, **self.owner)
+        dataflow = self.model.Dataflow(flow, name=name, description=described, structure=structure, **self.owner)
+        self.structures += [structure, dataflow]
+        with_decimals = {key for key, number in zip(keys, numbers, strict=True) if number in fixed}
+        return f"sdmx/{x.id}.csv", csv_text(columns, fixed=with_decimals)
+
+    def message(self) -> tuple[str, str]:
+        """Return place and text of the structures of all tables written so far."""
+        used = {part.id for x in self.structures[::2] for part in x.components}
+        names = CONCEPTS | {key: printable(attribute) for attribute, key in self.concepts.items()}
+        items = [self.model.Concept(key, name=name) for key, name in names.items() if key in used]
+        scheme = self.model.ConceptScheme(SCHEME, name=self.title, items=items, **self.owner)
+        agency = self.model.Agency(self.owner["agency"])
+        header = self.model.message.Header(id=f"FITNOISE_{agency.id}", prepared=EPOCH, sender=agency)
+        form = self.io.format.Format.STRUCTURE_SDMX_ML_3_0
+        text = self.io.write_sdmx([*self.lists.values(), scheme, *self.structures], form, header=header)
+        # pysdmx calls each text English, which only those of fitnoise are. In texts, < is escaped.
+        tag = f'<com:Name xml:lang="{self.language}">'
+        text = re.sub('<com:Name xml:lang="en">(?=([^<]*))', lambda m: m[0] if m[1] in CONCEPTS.values() else tag, text)
+        return "sdmx/structure.xml", text
+
+    def _concept(self, attribute: str) -> str:
+        """Return the id of the concept of an attribute, which is the same in all tables."""
+        if attribute not in self.concepts:
+            self.concepts[attribute] = ids([*self.concepts, attribute], upper=True, taken=CONCEPTS)[-1]
+        return self.concepts[attribute]
+
+    def _component(
+        self, key: str, role: str, kind: str | None = None, level: str | None = None, codes: Any = None
+    ) -> Any:
+        """Return a component of a structure.
+
+        Args:
+            key: The id of its concept.
+            role: "DIMENSION", "MEASURE" or "ATTRIBUTE".
+            kind: Its data type; None for codes.
+            level: "O" for an attribute of each observation, "D" for one of the data set.
+            codes: Its code list.
+        """
+        model = self.model
+        reference = model.ItemReference("Concept", id=SCHEME, item_id=key, **self.owner)
+        kind_of_value = None if kind is None else model.DataType[kind]
+        return model.Component(
+            key, True, model.Role[role], reference, kind_of_value, local_codes=codes, attachment_level=level
+        )
+
+    def _list(self, key: str, attribute: str, rows: Codes) -> Any:
+        """Return the code list of an attribute, which tables share if they show the attribute in one way."""
+        if (key, rows) not in self.lists:
+            number = 1 + sum(k == key for k, _ in self.lists)
+            items = [
+                self.model.Code(i, name=printable(text), description=None if i == code else printable(code))
+                for i, (code, text) in zip(ids(code for code, _ in rows), rows, strict=True)
+            ]
+            name = f"CL_{key}" if number == 1 else f"CL_{key}_{number}"
+            self.lists[key, rows] = self.model.Codelist(name, name=printable(attribute), items=items, **self.owner)
+        return self.lists[key, rows]
+
+
+def ids(texts: Iterable[Hashable], *, upper: bool = False, taken: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the ids of SDMX for different texts: one for each, and no two equal.
+
+    Args:
+        texts: Codes, or names.
+        upper: True for ids in capitals, with a letter in front: those of concepts and structures.
+        taken: Ids that none may have.
+
+    **Guarantees**
+        * A code of English letters, digits, _ and $ stays as it is, and so does a whole number.
+        * Equal texts in equal lists have equal ids.
+    """
+    result: dict[str, None] = {}
+    for text in map(str, texts):
+        # A sign in front could begin a formula of a spreadsheet, and would get an apostrophe in the CSV file.
+        base = re.sub(r"[^A-Za-z0-9_$-]|^-(?!\d+\Z)", "_", text) or "_"
+        if upper:
+            base = base.upper().replace("$", "_")
+            base = base if base[0].isalpha() else f"A_{base}"
+        key, number = base, 1
+        while key in result or key in taken:
+            number += 1
+            key = f"{base}_{number}"
+        result[key] = None
+    return tuple(result)
+
+
+def _period(period: str, first_day: date, last_day: date) -> str:
+    """Return a reference period as SDMX has it: two days are a day and a duration."""
+    return f"{first_day.isoformat()}/P{(last_day - first_day).days + 1}D" if "/" in period else period
+
+
+def _constant(text: str, rows: int) -> Any:
+    return np.full(rows, text, dtype=object)
