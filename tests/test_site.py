@@ -54,6 +54,7 @@ EXPECTED = {
         "never": (0.0, 0.0),
         "narrower_with_rule": True,
     },
+    "howto/describe_for_a_catalogue": {"is_same_plan": True},
     "howto/join_tables": {"codes": ["01", "02", "03"]},
     "howto/keep_missing_values": {
         "kept": True,
