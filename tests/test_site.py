@@ -56,6 +56,15 @@ EXPECTED = {
     },
     "howto/describe_for_a_catalogue": {"is_same_plan": True},
     "howto/join_tables": {"codes": ["01", "02", "03"]},
+    "howto/migrate_from_suppression": {
+        "in_a_table": 4,
+        "in_detail": 253,
+        "is_near": True,
+        "rounded_guess": 0.848,
+        "noise_guess": 0.553,
+        "proof": 0.993,
+        "precise_guess": 0.89,
+    },
     "howto/keep_missing_values": {
         "kept": True,
         "rows": ["0", "1", "2", "3", "4", "not applicable", "unknown"],
