@@ -107,6 +107,26 @@ def test_a_breakdown_is_by_code_and_shows_the_label(release):
     assert changes["county_code"].tolist() == ["41", "19", "7"]
 
 
+def test_a_breakdown_has_the_columns_of_the_table():
+    """Frames, CSV and documents have codes and ends; people see labels, which are different here."""
+    domain = fn.Domain(
+        region=fn.Categorical({"01": "North", "02": "South"}, missing={"unknown": ["x"]}), pay=fn.Binned([10, 20.5])
+    )
+    plan = fn.plan(fn.Workload(domain, [fn.table("region", "pay", name="both", margin=2)]), gap=1e-2)
+    numbers = released(plan, np.full(domain.shape, 50)).count(by=["region", "pay"])
+    frame, table = numbers.frame(), released(plan, np.full(domain.shape, 50))["both"]
+    stub = ["region", "region_code", "pay", "pay_from", "pay_to"]
+    pd.testing.assert_frame_equal(frame[stub], table[stub])
+    head, *_ = repr(numbers).splitlines()[1:]
+    assert head.split()[:3] == ["region", "pay", "value"]
+    rows = numbers.table(frame)
+    assert [c.name for c in rows.columns][:5] == stub
+    assert dict(zip(stub, rows.rows[0], strict=False))["pay_from"] is None
+    assert numbers["South", ["under 10"]].frame().loc[0, ["pay", "pay_to"]].tolist() == ["under 10", 10]
+    quartiles = released(plan, np.full(domain.shape, 50)).quantile("pay", [0.25, 0.75], by="region").frame()
+    assert list(quartiles)[:4] == ["region", "region_code", "quantile", "value"]
+
+
 def test_an_answer_by_command_shows_codes(folder, capsys):
     by_command("ask", str(folder), "count()", "--by", "county")
     out = capsys.readouterr().out

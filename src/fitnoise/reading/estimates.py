@@ -398,7 +398,7 @@ class Estimates(LabelledNumbers):
         ]
         combination = sp.csr_array(sp.kron(sp.kron(sides[0], matrix), sides[1]))
         labels = {x: values[start:] if x == axis else values for x, values in self._rows.labels.items()}
-        rows = RowLabels(labels, self._rows.homes, self._rows.missing, self._rows.texts)
+        rows = RowLabels(labels, self._rows.homes, self._rows.missing, self._rows.stubs)
         # without the question, which states the records of single numbers and not of their combinations
         return Estimates(self._forms.combined(combination), rows, self.confidence, counts=counts)
 

@@ -20,7 +20,6 @@ from fitnoise.messages import Message, Value, ValueKind, english, translator
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.release_files import stub_frame
 from fitnoise.reporting import ReportColumn, ReportTable, aligned
-from fitnoise.request.attributes import CODE
 
 ROWS_PRINTED = 20
 """The largest number of rows that a console shows; of more rows, it shows the first."""
@@ -95,13 +94,14 @@ class RowLabels:
     labels: The labels of each name, in order.
     homes: The attribute or hierarchy of each name.
     missing: The names of the missing-value categories of each name; none for a name without an entry.
-    texts: For a name whose labels are codes, because two values have one text, the text of each code.
+    stubs: For a name of more than one column, such as texts and codes, the value of each label in each column. The name
+    of the first column is the name itself.
     """
 
     labels: Mapping[str, tuple[Any, ...]]
     homes: Mapping[str, str]
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    texts: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
+    stubs: Mapping[str, Mapping[str, Mapping[Any, Any]]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ class RowLabels:
         return tuple(map(len, self.labels.values()))
 
     def frame(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
-        """Return the labels with further columns, one row for each number; codes follow their texts.
+        """Return the labels with further columns, one row for each number; codes and ends of bins follow their texts.
 
         No attribute has the name of a further column.
         """
@@ -121,15 +121,19 @@ class RowLabels:
     @property
     def _stubs(self) -> Iterator[dict[str, Sequence[Any]]]:
         for name, labels in self.labels.items():
-            if name in self.texts:
-                yield {name: [self.texts[name][x] for x in labels], f"{name}_{CODE}": labels}
-            else:
-                yield {name: labels}
+            stub = self.stubs.get(name)
+            yield {name: labels} if stub is None else {k: [values[x] for x in labels] for k, values in stub.items()}
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns of labels and codes."""
-        return [column for stub in self._stubs for column in stub]
+        """The names of the columns of labels, codes and ends of bins."""
+        return [column for name in self.labels for column in self.stubs.get(name, (name,))]
+
+    @property
+    def visible_columns(self) -> set[str]:
+        """The columns that people see: the labels, and codes where two values have one label."""
+        repeated = {name for name, stub in self.stubs.items() if len({*stub[name].values()}) < len(stub[name])}
+        return {*self.labels, *(column for name in repeated for column in self.stubs[name])}
 
     def chosen(self, key: Any) -> tuple[RowLabels, Indices, list[tuple[str, list[int], bool]]]:
         """Return some rows: the remaining labels, the indices of the rows, and the choice for each name.
@@ -159,7 +163,7 @@ class RowLabels:
         where = np.arange(math.prod(self.shape)).reshape(self.shape)[np.ix_(*(rows for _, rows, _ in picked))].ravel()
         remaining = {name: tuple(self.labels[name][i] for i in rows) for name, rows, several in picked if several}
         homes = {name: self.homes[name] for name in remaining}
-        return RowLabels(remaining, homes, self.missing, self.texts), where, picked
+        return RowLabels(remaining, homes, self.missing, self.stubs), where, picked
 
     def align(self, other: RowLabels) -> tuple[RowLabels, Indices, Indices]:
         """Return the rows broken down by the names of both, and for each of them the row of this and of the other.
@@ -188,7 +192,7 @@ class RowLabels:
                 "Break both down by one level.",
                 UNCOMPUTED,
             )
-        both = RowLabels(labels, homes, {**other.missing, **self.missing}, {**other.texts, **self.texts})
+        both = RowLabels(labels, homes, {**other.missing, **self.missing}, {**other.stubs, **self.stubs})
         if math.prod(both.shape) > max(MAX_NUMBERS, math.prod(self.shape), math.prod(other.shape)):
             raise ReleaseError(
                 "too-many-combinations",
@@ -272,7 +276,8 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
             ("low", "high"), ValueKind.NUMBER
         )
         labels = self._rows.columns
-        columns = [ReportColumn(name, name) for name in labels]
+        visible = self._rows.visible_columns
+        columns = [ReportColumn(name, name if name in visible else None) for name in labels]
         for name in frame.columns.drop(labels):
             heading = _heading(name, labels) if name in _HEADINGS else None
             columns.append(ReportColumn(name, heading, kinds.get(name, ValueKind.TEXT)))

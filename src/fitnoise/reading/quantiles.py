@@ -99,7 +99,7 @@ class Quantiles(LabelledNumbers):
         homes = {label_name: counts._rows.homes[label_name] for label_name in labels}
         if parts is not None:
             labels[QUANTILE], homes[QUANTILE] = self._q, QUANTILE
-        self._rows = RowLabels(labels, homes, texts=counts._rows.texts)
+        self._rows = RowLabels(labels, homes, stubs=counts._rows.stubs)
 
     @property
     def universe(self) -> str:

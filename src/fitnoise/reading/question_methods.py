@@ -362,10 +362,15 @@ class QuestionMixin(abc.ABC):
         homes = {name: answered.attribute_of(name) for name in answered.breakdown}
         missing = {name: self._domain[home].missing_cells for name, home in homes.items()}
         attributes = {name: self._domain[name] for name in homes if name in self._domain}
-        texts = {name: dict(zip(a.cell_names, a.values, strict=True)) for name, a in attributes.items()}
-        repeated = {name: x for name, x in texts.items() if len(set(x.values())) < len(x)}
-        rows = RowLabels(answered.labels, homes, missing, repeated)
+        stubs = {name: _stub(name, a) for name, a in attributes.items() if a.further_columns}
+        rows = RowLabels(answered.labels, homes, missing, stubs)
         return Estimates(forms, rows, self._confidence, answered, counts=counts)
+
+
+def _stub(name: str, attribute: Attribute) -> dict[str, dict[Any, Any]]:
+    """Return the columns of an attribute, each with the value of every cell by its name."""
+    columns = {name: attribute.values, **{f"{name}_{ending}": x for ending, x in attribute.further_columns.items()}}
+    return {column: dict(zip(attribute.cell_names, x, strict=True)) for column, x in columns.items()}
 
 
 def _cut(name: str, attribute: Attribute, ceiling: float | None) -> tuple[str, ...]:
