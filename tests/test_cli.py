@@ -494,6 +494,37 @@ def test_caps_are_set_and_enforced(run, here):
         assert ledger.entries()[0].detail == {"reason": "board of 1 May"}
 
 
+def test_the_charges_of_several_plans_are_added_up_before_any_is_spent(run, here, promised):
+    for name, keys in (("plan", ""), ("pure", 'privacy = "pure"')):
+        promised(keys)
+        run("plan", "spec.toml", "-o", f"{name}.json")
+    plan, pure = read_plan(here / "plan.json"), read_plan(here / "pure.json")
+    cap = ceil_dyadic(plan.loss.rho) + 2 * ceil_dyadic(pure.loss.rho)
+    run("ledger", "open", "budget.db", "--plan", "plan.json", "--rho", str(cap))
+    before, show = (here / "budget.db").read_bytes(), ["ledger", "show", "budget.db"]
+    show += ["--plan", "pure.json", "--plan", "plan.json", "--plan", "pure.json"]
+    planned = json.loads(run(*show, "--json")[1])["planned"]
+    charged = [(x["plan"], Fraction(x["rho_exact"]), x["epsilon"], x["fits"]) for x in planned["charges"]]
+    pure_row = ("pure.json", ceil_dyadic(pure.loss.rho), str(pure.loss.epsilon), True)
+    assert charged == [pure_row, ("plan.json", ceil_dyadic(plan.loss.rho), None, True), pure_row]
+    code, out, _ = run(*show)
+    assert (code, out.count("pure.json"), "does not fit" in out) == (0, 2, False)
+    # a fourth does not fit
+    code, out, _ = run(*show, "--plan", "plan.json")
+    assert (code, "does not fit under the cap, and is not counted: plan.json\n" in out) == (0, True)
+    assert (here / "budget.db").read_bytes() == before
+    for i, name in enumerate(("pure", "plan", "pure")):
+        assert run("release", f"{name}.json", "people.csv", "--ledger", "budget.db", "-o", f"r{i}", "--again")[0] == 0
+    assert json.loads(run("ledger", "show", "budget.db", "--json")[1])["balances"] == planned["balances"]
+    # a plan of an account that a capped source does not have is refused, as its release would be
+    text = (here / "spec.toml").read_text(encoding="utf-8").replace('privacy = "pure"', "")
+    text = text.replace("[domain.area]", '[privacy]\nunit = "person"\nmax_records = 3\n\n[domain.area]', 1)
+    (here / "person.toml").write_text(text, encoding="utf-8")
+    assert run("plan", "person.toml", "-o", "person.json")[0] == 0
+    code, _, err = run(*show, "--plan", "person.json")
+    assert (code, "nothing was changed. [ledger.account-beside-cap]" in err) == (7, True)
+
+
 def test_a_plan_above_its_cap_is_refused(run, here):
     (here / "spec.toml").write_text(
         SPEC.replace("title", 'privacy = { cap = { rho = "1/1000" } }\ntitle'), encoding="utf-8"

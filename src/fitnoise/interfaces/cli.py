@@ -745,7 +745,12 @@ _add(
     "Print the balance and the entries of a ledger. fitnoise checks the chain of entries first.",
     [
         _LEDGER_FILE,
-        _file("--plan plan_file", "Plan: also print the number of its releases that fit its account."),
+        _file(
+            "--plan plan_files",
+            "Plan: also print the number of its releases that fit its account. Repeatable: of several plans, the "
+            "charges are added up, and nothing is charged.",
+            multiple=True,
+        ),
         _option(
             "--delta",
             "Delta at which the epsilon of all releases of each account is printed; valid for plans fixed in advance.",
@@ -753,7 +758,11 @@ _add(
         ),
         _file("--plot", "File for a plot of that epsilon against delta (svg, pdf, png); default of --delta: 1e-6."),
     ],
-    examples=("fitnoise ledger show budget.sqlite", "fitnoise ledger show budget.sqlite --plan plan.json"),
+    examples=(
+        "fitnoise ledger show budget.sqlite",
+        "fitnoise ledger show budget.sqlite --plan plan.json",
+        "fitnoise ledger show budget.sqlite --plan first.json --plan second.json",
+    ),
 )
 
 _add(

@@ -35,7 +35,7 @@ from fitnoise.interfaces.pages.report import ENDING, same
 from fitnoise.interfaces.pages.report import check_place as check_report_place
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.comparisons import answers_report, comparison_report, settings_report
-from fitnoise.interfaces.reports.ledgers import accounts_epsilon, ledger_report, more_section
+from fitnoise.interfaces.reports.ledgers import accounts_epsilon, charges_sections, ledger_report, more_section
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
 from fitnoise.interfaces.reports.releases import (
     answer_report,
@@ -50,6 +50,7 @@ from fitnoise.interfaces.reports.releases import (
 )
 from fitnoise.kernel.counting import Dropped
 from fitnoise.kernel.ledger import ChargeGroup, Ledger, Quote
+from fitnoise.kernel.ledger.sqlite import SqliteStore
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import ChargedPlan, ceil_dyadic
@@ -843,9 +844,9 @@ def _with(checked: Verification, what: Message, checks: Iterable[Check]) -> Veri
 
 
 def ledger_show_command(
-    file: Path, plan_file: Path | None, delta: float | None, plot: Path | None, as_json: bool
+    file: Path, plan_files: tuple[Path, ...], delta: float | None, plot: Path | None, as_json: bool
 ) -> None:
-    """Show the balances and the entries, and the epsilon of all releases on request."""
+    """Show the balances and the entries, and on request the charges of plans and the epsilon of all releases."""
     if delta is not None and not 0 < delta < 1:
         raise click.UsageError(
             f"--delta is {delta!r}. It needs a number between 0 and 1. Give one, such as 1e-6. Nothing was changed."
@@ -853,21 +854,20 @@ def ledger_show_command(
     if plot is not None:
         plots.check_place(plot)
     _check_ledger(file, "Make one with a release, or with `fitnoise ledger open`.")
+    plans = [Plan.from_json(read_text(path)) for path in plan_files]
     with progress(Message("terminal.progress.checking_chain")), Ledger(file) as ledger:
         count = ledger.verify()
         balances = [ledger.balance(a) for a in ledger.accounts()]
         entries = ledger.entries()
         head = ledger.head()
-        releases_section = (
-            None if plan_file is None else _remaining_releases(ledger, Plan.from_json(read_text(plan_file)))
-        )
+        plan_sections = [_remaining_releases(ledger, plan) for plan in plans] if len(plans) == 1 else []
         groups = (
             {b.account: ledger.groups(b.account) for b in balances} if delta is not None or plot is not None else {}
         )
     leftover_files = leftovers(file.absolute().parent)
-    report = ledger_report(entries, balances, head, leftover_files)
-    if releases_section is not None:
-        report = report.adding(releases_section)
+    if len(plans) > 1:
+        plan_sections = _rehearse_charges(file, list(zip(map(str, plan_files), plans, strict=True)))
+    report = ledger_report(entries, balances, head, leftover_files).adding(*plan_sections)
     if delta is not None or plot is not None:
         given_delta = 1e-6 if delta is None else delta
         with progress(Message("terminal.progress.adding_losses")):
@@ -953,7 +953,7 @@ CAPPED = "The cap is set, and in the ledger."
 
 def _show_capped(file: Path, as_json: bool) -> None:
     with _after(CAPPED):
-        ledger_show_command(file, None, None, None, as_json)
+        ledger_show_command(file, (), None, None, as_json)
 
 
 def _only_cap(rho: Fraction | None, epsilon: Fraction | None, mu: Fraction | None) -> dict[str, Fraction]:
@@ -1207,6 +1207,28 @@ def _remaining_releases(ledger: Ledger, plan: Plan) -> Section:
         composed_with=order.composed_with,
     )
     return more_section(quote, plan.loss, plan.publication.delta)
+
+
+def _rehearse_charges(file: Path, plans: Sequence[tuple[str, Plan]]) -> list[Section]:
+    """Return the charges of plans with names, one after the other, and the balances of their accounts after them.
+
+    A copy of the ledger in memory is charged, by the rules of the ledger. A charge that does not fit is left out.
+    """
+    with contextlib.closing(SqliteStore(file)) as source, contextlib.closing(SqliteStore(":memory:")) as copy:
+        with source.transaction(write=False), copy.transaction(write=True):
+            for row in source.rows():
+                copy.append(row)
+            copy.commit()
+        ledger, charges = Ledger.from_store(copy), list[tuple[str, Quote, Fraction | None]]()
+        for name, plan in plans:
+            order, loss = plan.order, plan.order.ledger_loss()
+            also, others = order.losses_of_units(ledger.accounts()), order.composed_with
+            quote = ledger.quote(order.account, loss, also=also, composed_with=others)
+            charges.append((name, quote, loss.epsilon))
+            if quote.fits:
+                ledger.charge(order.account, loss, order.detail(), also=also, composed_with=others)
+        balances = [ledger.balance(a) for a in dict.fromkeys(quote.account for _, quote, _ in charges)]
+    return charges_sections(charges, balances)
 
 
 def _plan_account(plan_file: Path, unit: str | None) -> Account:

@@ -183,6 +183,50 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
     return Section(title, tuple(messages), tuple(values), path=("plan",))
 
 
+def charges_sections(charges: Sequence[tuple[str, Quote, Fraction | None]], balances: Sequence[Quote]) -> list[Section]:
+    """Return the charges of several plans, and the balances of their accounts after these charges.
+
+    Args:
+        charges: For each plan its name, the quote of its charge, and its ε; None for ε if the plan is not pure.
+        balances: The balances after all charges that fit.
+    """
+    columns = (
+        ReportColumn("plan", Message("report.heading.plan")),
+        ReportColumn("source"),
+        ReportColumn("privacy_unit"),
+        ReportColumn("rho", Message("report.heading.rho"), ValueKind.COST),
+        ReportColumn("rho_exact"),
+        ReportColumn("epsilon"),
+        ReportColumn("paid", Message("report.heading.epsilon"), ValueKind.COST, spoken=True),
+        ReportColumn("fits"),
+    )
+    rows = [
+        {
+            "plan": name,
+            "source": quote.account.source,
+            "privacy_unit": quote.account.sentence,
+            "rho": None if quote.increase is None else float(quote.increase),
+            "rho_exact": None if quote.increase is None else str(quote.increase),
+            "epsilon": None if epsilon is None else str(epsilon),
+            "paid": "" if epsilon is None else float(epsilon),
+            "fits": quote.fits,
+        }
+        for name, quote, epsilon in charges
+    ]
+    refused = (Value("plans", [name for name, quote, _ in charges if not quote.fits]),)
+    unfit = [Message("report.more.unfit", refused)] if refused[0].content else []
+    afterwards = Message("report.section.afterwards")
+    return [
+        Section(
+            Message("report.section.charges"),
+            (Message("report.more.planned"), *unfit),
+            tables=(ReportTable.from_rows("charges", columns, rows),),
+            path=("planned",),
+        ),
+        *(balance_section(None if i else afterwards, b, ("planned", "balances", i)) for i, b in enumerate(balances)),
+    ]
+
+
 def accounts_epsilon(
     balances: Sequence[Quote], epsilons: Mapping[Account, float | str], delta: float
 ) -> Iterator[Section]:
