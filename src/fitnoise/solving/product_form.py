@@ -71,6 +71,9 @@ TOTAL_COST_WHEN_PUBLIC = 1e-8
 """The cost of the total if records are replaced and their number is public. It would be 0, but its noise must be
 finite."""
 
+ROUNDING_SHARE = 1e-10
+"""The smallest f² of a row, as a share of ‖r‖²/n'. For changes it would be 0, but integers round w to some 16 bits."""
+
 MAX_STALLED_STEPS = 80
 """The number of steps without any gain after which a search ends."""
 
@@ -513,7 +516,9 @@ class ProductSearch:
                 continue
             y = e - w @ e
             self.g.append(np.einsum("ij,ij->i", y, np.linalg.solve(k, y.T).T))
-            self.f.append({v: np.asarray((r @ w) ** 2) for v, (r, _) in views.items()})
+            # The integers of H round w: R w is not exactly 0, and sectors that only such rows reach have finite noise.
+            min_share = 0.0 if kind.always else ROUNDING_SHARE / kind.size
+            self.f.append({v: np.maximum((r @ w) ** 2, min_share * (r**2).sum(axis=1)) for v, (r, _) in views.items()})
             self.v.append({v: np.einsum("ij,ij->i", re @ k, re) for v, (_, re) in views.items()})
 
     def _weigh(self) -> None:
