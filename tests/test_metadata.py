@@ -23,13 +23,14 @@ from hypothesis import strategies as st
 from pysdmx.io import get_datasets, read_sdmx
 from pyshacl import validate
 from rdflib import Graph
-from rdflib.namespace import DCAT, RDF
+from rdflib.namespace import DCAT, DCTERMS, RDF
 
 import fitnoise as fn
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports import sdmx
 from fitnoise.interfaces.exports.sdmx import ids
 from fitnoise.planning.plan import read_back
+from fitnoise.reading.description import EntryReference, Superseded
 from fitnoise.reading.release_files import csv_text
 from fitnoise.request.documents import Spec
 from fitnoise.request.metadata import LICENCES, Metadata, MetadataSpec
@@ -106,13 +107,13 @@ def plan():
         income=fn.Binned([0, 1000.5, 2000]),
         age=fn.Ordered(-1, 3),
         sex=fn.Categorical({"1": "same", "2": "same"}),
-        wage=fn.Amount(0, 1000),
+        wage=fn.Amount(0, 1000, ceilings=[200]),
     )
     tables = [
         fn.table("region", "income", margin=4),
         fn.table("region", groups={"sex": {"both": ["1", "2"]}}, margin=4),
         fn.table("sex", cumulative="age", margin=4, name=f"x {HOSTILE}"),
-        fn.table("region", sum="wage", margin=400, confidence=0.9),
+        fn.table("region", sum="wage", ceiling=200, margin=400, confidence=0.9),
         fn.table("sex", mean="wage", margin=90, reference=500),
         fn.table(margin=4, name="all"),
     ]
@@ -245,6 +246,17 @@ def test_a_report_describes_itself_for_search_engines(release, tmp_path):
     assert "Über diese Veröffentlichung" in fn.report(release, tmp_path / "b.html", language="de").read_text("utf-8")
 
 
+def test_texts_of_fitnoise_are_english_in_every_entry(tmp_path):
+    """Detects a catalogue that shows English sentences as those of another language."""
+    stated = fn.Metadata(language="de", methodology="Rauschen", keywords=["Wort"])
+    package = fn.export(counts(5, stated), tmp_path / "package", sdmx=True)
+    entry = json.loads((package / "dcat.jsonld").read_text(encoding="utf-8"))
+    assert entry["dct:description"]["@language"] == "en"
+    assert [x["rdfs:label"]["@language"] for x in entry["dct:provenance"]] == ["de", "en"]
+    assert [x["@language"] for x in entry["dcat:keyword"]] == ["de"]
+    assert 'xml:lang="en">Statistics' in (package / "ddi.xml").read_text(encoding="utf-8")
+
+
 def test_a_report_without_metadata_has_no_description(tmp_path):
     text = fn.report(small(), tmp_path / "a.html").read_text(encoding="utf-8")
     assert "ld+json" not in text
@@ -331,6 +343,7 @@ def test_the_numbers_fit_the_structure_of_sdmx(package, release):
         for dimension in dimensions:
             assert {row[dimension.id] for row in rows} == {*(i.id for i in dimension.local_codes.items)}
         assert len({tuple(row[x.id] for x in dimensions) for row in rows}) == len(rows)
+        assert "WAGE" not in rows[0]
     region = lists["CL_REGION"]
     assert [(i, x.name, x.description) for i, x in region.items()] == [
         ("01", "North", None),
@@ -388,6 +401,29 @@ def test_a_package_with_sdmx_is_written_again(package, release, tmp_path):
     path = copy / "sdmx" / "all.csv"
     path.write_text(path.read_text(encoding="utf-8").replace("2025-Q2", "2025-Q3"), encoding="utf-8")
     assert not fn.verify_export(release, copy).ok
+
+
+def test_a_correction_names_what_it_replaces(tmp_path):
+    """Detects catalogue entries in which a corrected release does not lead to the earlier one."""
+    plan_of_both = counts(0, STATED_FOR_COUNTS).plan
+    entry, later_entry = (EntryReference(n, f"{n}" * 64) for n in (1, 2))
+    answers = answered(plan_of_both, 50).answers
+    earlier = fn.Release(plan_of_both, answers, entry=entry)
+    chain = [Superseded(entry, "0" * 64, "a file was missing")]
+    later = fn.Release(plan_of_both, answers, entry=later_entry, supersedes=chain)
+    graphs = [
+        Graph().parse(fn.export(x, tmp_path / name) / "dcat.jsonld", publicID="https://office.example/data/")
+        for name, x in (("earlier", earlier), ("later", later))
+    ]
+    earlier_set, later_set = (next(graph.subjects(RDF.type, DCAT.Dataset)) for graph in graphs)
+    assert earlier_set != later_set
+    assert list(graphs[1].objects(later_set, DCTERMS.replaces)) == [earlier_set]
+    assert not list(graphs[0].objects(earlier_set, DCTERMS.replaces))
+    assert validate(graphs[1], shacl_graph=DCAT_AP)[0]
+    book = ElementTree.parse(tmp_path / "later" / "ddi.xml").getroot()  # noqa: S314 - a file of this test
+    assert book.findtext(f".//{DDI}verStmt/{DDI}notes") == "a file was missing"
+    report = fn.report(later, tmp_path / "later.html").read_text(encoding="utf-8")
+    assert '"correction": ["a file was missing"]' in report
 
 
 def test_days_are_a_time_range_of_sdmx(tmp_path):

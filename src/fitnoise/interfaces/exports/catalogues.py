@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from fitnoise.interfaces.exports.resources import Resource, dataset_id, description_of, unit_of
-from fitnoise.reading.layouts import Tabled, layout, releases
+from fitnoise.interfaces.exports.resources import Resource, dataset_id, description_of, unit_of, urn
+from fitnoise.reading.description import Superseded
+from fitnoise.reading.layouts import Tabled, publication_of, releases
 from fitnoise.request.metadata import Metadata, is_url
+from fitnoise.request.workloads import Table
 
 MAX_VARIABLES = 100
 """The largest number of tables that a description for search engines names; of more, the first."""
@@ -50,7 +52,7 @@ def schema_org(source: Tabled, title: str) -> dict[str, Any]:
             "@context": "https://schema.org/",
             "@type": "Dataset",
             "name": title,
-            "description": description_of(source),
+            "description": description_of(source)[0],
             "identifier": dataset_id(source),
             "inLanguage": metadata.language,
             "version": metadata.version,
@@ -61,9 +63,10 @@ def schema_org(source: Tabled, title: str) -> dict[str, Any]:
             "spatialCoverage": None
             if region is None
             else {"@type": "Place", **({"@id": region} if is_url(region) else {"name": region})},
-            "measurementTechnique": methods(source),
+            "measurementTechnique": [text for text, _ in methods(source)],
+            "correction": [x.reason for x in superseded(source)],
             "variableMeasured": [
-                {"@type": "PropertyValue", "name": name, "unitText": unit_of(layout(source, name), metadata)}
+                {"@type": "PropertyValue", "name": name, "unitText": unit_of(_table(source, name), metadata)}
                 for name in islice(source, MAX_VARIABLES)
             ],
         }
@@ -74,8 +77,8 @@ def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
     """Return the description of a data package as a Dataset of DCAT-AP with a Distribution for each table."""
     metadata = _metadata(source)
 
-    def text(value: str | None) -> dict[str, str] | None:
-        return None if value is None else {"@value": value, "@language": metadata.language}
+    def text(value: str, language: str = metadata.language) -> dict[str, str]:
+        return {"@value": value, "@language": language}
 
     contact = {
         "@type": ["vcard:Kind", "vcard:Organization"],
@@ -88,9 +91,11 @@ def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
         "@id": dataset_id(source),
         "@type": "dcat:Dataset",
         "dct:title": text(title),
-        "dct:description": text(description_of(source)),
+        "dct:description": text(*description_of(source)),
         "dct:identifier": dataset_id(source),
         "dcat:version": metadata.version,
+        "dct:replaces": [{"@id": urn(x.entry.digest)} for x in superseded(source)],
+        "adms:versionNotes": [text(x.reason) for x in superseded(source)],
         "dcat:keyword": [text(word) for word in metadata.keywords],
         "dct:publisher": None
         if metadata.publisher is None
@@ -108,15 +113,15 @@ def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
         else {"@type": "dct:Location", **({"@id": region} if is_url(region) else {"skos:prefLabel": text(region)})},
         "dct:accessRights": {"@id": f"{_AUTHORITY}/access-right/PUBLIC", "@type": "dct:RightsStatement"},
         "dct:provenance": [
-            {"@type": "dct:ProvenanceStatement", **({"@id": x} if is_url(x) else {"rdfs:label": text(x)})}
-            for x in methods(source)
+            {"@type": "dct:ProvenanceStatement", **({"@id": x} if is_url(x) else {"rdfs:label": text(x, language)})}
+            for x, language in methods(source)
         ],
         "dcat:distribution": [
             _stated(
                 {
                     "@type": "dcat:Distribution",
                     "dct:title": text(x.name),
-                    "dct:description": {"@value": x.description, "@language": "en"},
+                    "dct:description": text(x.description, "en"),
                     "dcat:accessURL": {"@id": x.path, "@type": "rdfs:Resource"},
                     "dcat:downloadURL": {"@id": x.path},
                     "dct:format": {"@id": f"{_AUTHORITY}/file-type/CSV", "@type": "dct:MediaTypeOrExtent"},
@@ -144,10 +149,20 @@ def _metadata(source: Tabled) -> Metadata:
     return releases(source)[0].plan.publication.metadata
 
 
-def methods(source: Tabled) -> list[str]:
-    """Return the statements about the method: that of the publisher, then that of every release."""
-    stated = _metadata(source).methodology
-    return [*([] if stated is None else [stated]), *(METHOD.format(plan=r.plan.hash) for r in releases(source))]
+def superseded(source: Tabled) -> tuple[Superseded, ...]:
+    """Return the earlier releases that the releases of some tables supersede, the newest first."""
+    return tuple(x for r in releases(source) for x in r.supersedes)
+
+
+def _table(source: Tabled, name: str) -> Table:
+    return publication_of(source, name).workload[name]
+
+
+def methods(source: Tabled) -> list[tuple[str, str]]:
+    """Return the statements about the method, with their languages: that of the publisher, then those of fitnoise."""
+    metadata = _metadata(source)
+    stated = [] if metadata.methodology is None else [(metadata.methodology, metadata.language)]
+    return [*stated, *((METHOD.format(plan=r.plan.hash), "en") for r in releases(source))]
 
 
 def _stated(document: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ _TYPES = {"string": "string", "integer": "integer", "number": "decimal"}
 def csvw(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str, Any]:
     """Return the group of the tables of a data package."""
     metadata = releases(source)[0].plan.publication.metadata
+    description, language = description_of(source)
     days = None if metadata.days is None else "/".join(d.isoformat() for d in metadata.days)
     stated = {
         "dc:publisher": metadata.publisher,
@@ -32,7 +33,7 @@ def csvw(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
     return {
         "@context": ["http://www.w3.org/ns/csvw", {"@language": metadata.language}],
         "dc:title": title,
-        "dc:description": description_of(source),
+        "dc:description": {"@value": description, "@language": language},
         "dc:identifier": dataset_id(source),
         **{key: x for key, x in stated.items() if x is not None},
         "tables": [_table(x) for x in resources],

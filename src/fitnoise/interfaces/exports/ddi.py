@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from fitnoise import __version__
-from fitnoise.interfaces.exports.catalogues import methods
+from fitnoise.interfaces.exports.catalogues import methods, superseded
 from fitnoise.interfaces.exports.resources import Column, Resource, dataset_id, description_of, in_file
 from fitnoise.interfaces.render import printable
 from fitnoise.reading.layouts import Tabled, releases
@@ -45,7 +45,7 @@ def _add_study(study: Element, source: Tabled, title: str, metadata: Metadata) -
         subject = _add(info, "subject")
         for word in metadata.keywords:
             _add(subject, "keyword", word)
-    _add(info, "abstract", description_of(source))
+    _add(info, "abstract", *description_of(source))
     summary = _add(info, "sumDscr")
     if metadata.days is not None:
         for event, day in zip(("start", "end"), metadata.days, strict=True):
@@ -55,8 +55,8 @@ def _add_study(study: Element, source: Tabled, title: str, metadata: Metadata) -
         _add(summary, "anlyUnit", unit)
     _add(summary, "dataKind", "aggregate data", language="en")
     method = _add(study, "method")
-    for text in methods(source):
-        _add(method, "notes", text)
+    for text, language in methods(source):
+        _add(method, "notes", text, language)
     if metadata.licence is not None:
         stated = " ".join(dict.fromkeys([metadata.licence, metadata.licence_url or ""]))
         _add(_add(_add(study, "dataAccs"), "useStmt"), "conditions", stated)
@@ -75,8 +75,12 @@ def _add_citation(citation: Element, source: Tabled, title: str, metadata: Metad
     if metadata.contact or metadata.contact_email:
         contact = {} if metadata.contact_email is None else {"email": metadata.contact_email}
         _add(distribution, "contact", metadata.contact or metadata.publisher or metadata.contact_email, **contact)
-    if metadata.version is not None:
-        _add(_add(citation, "verStmt"), "version", metadata.version)
+    reasons = [x.reason for x in superseded(source)]
+    if metadata.version or reasons:
+        version = _add(citation, "verStmt")
+        _add(version, "version", metadata.version)
+        for reason in reasons:
+            _add(version, "notes", reason)
 
 
 def _add(parent: Element, tag: str, text: str | None = "", language: str | None = None, **attributes: str) -> Element:

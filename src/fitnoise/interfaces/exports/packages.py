@@ -82,7 +82,7 @@ def _descriptor(source: Tabled, title_text: str, resources: list[Resource], lice
         "profile": "tabular-data-package",
         "name": re.sub(r"[^a-z0-9._-]+", "-", slug(publications[0].title or "release").lower()) or "release",
         "title": title_text,
-        "description": description_of(source),
+        "description": description_of(source)[0],
         **({} if metadata.version is None else {"version": metadata.version}),
         **({"keywords": list(metadata.keywords)} if metadata.keywords else {}),
         **({} if licence is None else {"licenses": [{"path" if is_url(licence) else "name": licence}]}),

@@ -15,7 +15,7 @@ from fitnoise.reading.layouts import Tabled, TableLayout, publication_of, releas
 from fitnoise.reading.release_files import field
 from fitnoise.request.attributes import CODE, FROM, TO
 from fitnoise.request.metadata import Metadata
-from fitnoise.request.workloads import slug
+from fitnoise.request.workloads import Table, slug
 
 COLUMN_DESCRIPTIONS = {
     "value": "Estimated {what}: unbiased, and therefore possibly negative or fractional.",
@@ -88,6 +88,7 @@ class Resource:
         layout: The table as people read it.
         columns: The columns of the file.
         codes: For each attribute, code and label of every row that the table has along it.
+        amounts: The attributes that are added up or averaged.
     """
 
     name: str
@@ -100,12 +101,12 @@ class Resource:
     layout: TableLayout
     columns: tuple[Column, ...]
     codes: dict[str, tuple[tuple[str, str], ...]]
+    amounts: tuple[str, ...]
 
     @property
     def dimensions(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """The codes of the attributes of the rows: without amounts, which are added up or averaged."""
-        amounts = {*self.layout.summed, self.layout.averaged}
-        return {a: rows for a, rows in self.codes.items() if a not in amounts}
+        return {a: rows for a, rows in self.codes.items() if a not in self.amounts}
 
     @property
     def id(self) -> str:
@@ -148,32 +149,43 @@ def resource(
         digest=digest,
         rows=rows,
         description=described,
-        unit=unit_of(table, releases(source)[0].plan.publication.metadata),
+        unit=unit_of(workload[table.name], releases(source)[0].plan.publication.metadata),
         layout=table,
         columns=tuple(_column(source, table, c) for c in columns),
         codes=codes,
+        amounts=_amounts(workload[table.name]),
     )
 
 
-def unit_of(table: TableLayout, metadata: Metadata) -> str:
+def unit_of(table: Table, metadata: Metadata) -> str:
     """Return the unit of the numbers of a table, as stated in the metadata or by the attributes."""
-    amounts = table.summed if table.averaged is None else (table.averaged,)
-    if amounts:
-        return " × ".join(metadata.amount_units.get(a, f"units of {a}") for a in amounts)
-    return metadata.unit_of_measure or "records"
+    units = [metadata.amount_units.get(a, f"units of {a}") for a in _amounts(table)]
+    return " × ".join(units) or metadata.unit_of_measure or "records"
+
+
+def _amounts(table: Table) -> tuple[str, ...]:
+    """Return the attributes that a table adds up or averages."""
+    return table.summed if table.averaged is None else table.averaged[:1]
 
 
 def dataset_id(source: Tabled) -> str:
-    """Return the identifier of the exported data set: a URN that depends on plans and ledger entries alone."""
-    parts = [f"{r.plan.hash} {'' if r.entry is None else r.entry.digest}" for r in releases(source)]
-    return uuid.uuid5(uuid.NAMESPACE_URL, "fitnoise " + " ".join(parts)).urn
+    """Return the identifier of an exported data set: of the ledger's entries, or of the plan without an entry."""
+    return urn(*(r.plan.hash if r.entry is None else r.entry.digest for r in releases(source)))
 
 
-def description_of(source: Tabled) -> str:
-    """Return the description that the metadata state; without one, the protected units."""
+def urn(*digests: str) -> str:
+    """Return the URN of the releases with these digests of ledger entries."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, " ".join(("fitnoise", *digests))).urn
+
+
+def description_of(source: Tabled) -> tuple[str, str]:
+    """Return the description that the metadata state, with its language; without one, the protected units."""
     publications = [r.plan.publication for r in releases(source)]
+    metadata = publications[0].metadata
+    if metadata.description is not None:
+        return metadata.description, metadata.language
     units = "; ".join(dict.fromkeys(p.unit.describe() for p in publications))
-    return publications[0].metadata.description or f"Statistics with differential privacy; protected: {units}."
+    return f"Statistics with differential privacy; protected: {units}.", "en"
 
 
 def _column(source: Tabled, table: TableLayout, name: str) -> Column:
