@@ -1,6 +1,7 @@
 """Starter specifications: after the marked lines are completed they can be planned, and nothing is filled in."""
 
 import json
+import re
 import tomllib
 
 import pytest
@@ -83,11 +84,38 @@ def test_amounts_without_other_attributes_have_only_sums(planned):
     assert (summary.name, summary.numbers) == ("pay sum", 1)
 
 
+def sections(text):
+    """Return the commented sections of a starter specification, without their marks."""
+    blocks = [x.splitlines() for x in text.split("\n\n") if x.startswith("# [")]
+    return ["\n".join(line.removeprefix("# ") for line in block) for block in blocks]
+
+
 def test_the_question_is_one(planned):
     text = begun({"sex": "categorical"})
-    lines = text[text.index("# [[questions]]") :].replace("# [[", "[[").splitlines()
-    plan = planned(completed(text) + "\n".join(line.removeprefix("# ") for line in lines))
+    (question,) = (x for x in sections(text) if 'name = "how many"' in x)
+    plan = planned(completed(text) + question)
     assert [q.summary.name for q in plan.questions] == ["how many"]
+
+
+def test_numbers_without_a_public_source_can_be_requested_first(planned):
+    """In a specification of its own; each answer costs as much as the comment says."""
+    text = begun(NAMES | {" o'f it ": "amount"})
+    start = re.sub("^# (id|source|unit) ", r"\1 ", text[text.index("[data]") : text.index("[accuracy]")], flags=re.M)
+    proposed = [x for x in sections(text) if any(key in x for key in ("quantile", "left_out", "cuts"))]
+    plan = planned("\n".join([start, *proposed]))
+    assert [(q.summary.name, q.summary.question) for q in plan.questions] == [
+        ("the pay of 99 in 100", "quantile"),
+        ("the  o'f it  of 99 in 100", "quantile"),
+        ("units with more", "left_out"),
+    ]
+    assert [x.column for x in plan.publication.workload.domain.values()] == ["pay", " o'f it "]
+    assert float(plan.rho) == pytest.approx(3 * 0.005, rel=1e-9)
+    assert "0.1 costs rho = 0.005" in text
+
+
+def test_without_an_amount_no_quantile_is_proposed():
+    text = begun({"sex": "categorical"})
+    assert ("quantile" in text, "left_out" in text) == (False, True)
 
 
 @pytest.mark.slow

@@ -42,6 +42,34 @@ _TARGET = {
 
 _SUM = {"margin": ("5_000_000", FILL_IN_MARK + "in units of the amount")}
 
+_FIRST_RELEASE = """\
+# Where no public source gives a number, ask for it first, in a specification with [data] and [privacy] as above and no
+# tables. Each answer costs its epsilon: 0.1 costs rho = 0.005. Before you spend anything, add up all costs:
+# fitnoise ledger show budget.sqlite --plan first.json --plan plan.json
+"""
+
+_QUANTILE = """\
+# {header}  # the ranges among which a high is chosen, from what is publicly known
+# type = "binned"
+# column = {column}
+# cuts = [10_000, 20_000, 50_000, 100_000, 200_000, 500_000]
+
+# [[questions]]  # the range that 99 in 100 records do not exceed
+# name = {question}
+# query = "quantile"
+# attribute = {attribute}
+# quantile = 0.99
+# people = 100_000
+# epsilon = 0.1
+"""
+
+_LEFT_OUT = """\
+# [[questions]]  # how many units have more than max_records records; needs an id and an attribute
+# name = "units with more"
+# query = "left_out"
+# people = 100_000
+# epsilon = 0.1"""
+
 _QUESTION = """\
 # [[questions]]  # with or without tables: one answer of finitely many, for an epsilon of its own
 # name = "how many"
@@ -73,9 +101,12 @@ def begun(attributes: Mapping[str, str]) -> str:
     lines += ["[accuracy]", "confidence = 0.95  # of every margin", ""]
     for name, kind in attributes.items():
         section = KINDS[kind]
-        # tomli_w quotes names that TOML cannot write bare, such as those with spaces.
-        header = tomli_w.dumps({"domain": {name: {}}}).strip()
-        lines += [header, f'type = "{kind}"  # {section.meaning}', *_key_lines({**section.starter_keys, **_COLUMN}), ""]
+        lines += [
+            _header(name),
+            f'type = "{kind}"  # {section.meaning}',
+            *_key_lines({**section.starter_keys, **_COLUMN}),
+            "",
+        ]
     # An amount has no table by value, so it is left out here and summed below.
     quoted_names = [_quoted(name) for name, kind in attributes.items() if not KINDS[kind].is_summed]
     if quoted_names:
@@ -89,8 +120,27 @@ def begun(attributes: Mapping[str, str]) -> str:
         ]
     if len(quoted_names) > 1:
         lines += ["# [[tables]]", f"# attributes = [{', '.join(quoted_names[:2])}]", "# margin = 30", ""]
-    lines.append(_QUESTION)
+    lines += [_QUESTION, "", _FIRST_RELEASE]
+    lines += [_quantile_lines(name) for name, kind in attributes.items() if KINDS[kind].is_summed]
+    lines.append(_LEFT_OUT)
     return "\n".join(lines) + "\n"
+
+
+def _quantile_lines(name: str) -> str:
+    """Return the commented sections that ask for a quantile of an amount, to choose its range."""
+    attribute = f"{name} range"
+    return _QUANTILE.format(
+        header=_header(attribute),
+        column=_quoted(name),
+        question=_quoted(f"the {name} of 99 in 100"),
+        attribute=_quoted(attribute),
+    )
+
+
+def _header(name: str) -> str:
+    """Return the header of the section of an attribute."""
+    # tomli_w quotes names that TOML cannot write bare, such as those with spaces.
+    return tomli_w.dumps({"domain": {name: {}}}).strip()
 
 
 def _quoted(name: str) -> str:

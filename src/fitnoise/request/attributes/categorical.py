@@ -320,9 +320,10 @@ class CategoricalSpec(AttributeSection):
 
     meaning = "values without an order; other kinds are ordered, binned, amount and hierarchy"
     starter_keys: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "codes": ('["a", "b"]', FILL_IN_MARK + "every code there may be, as it stands in the data"),
+        "codes": ('["a", "b"]', FILL_IN_MARK + 'every code there may be, or codes_file = "codes.csv", a public list'),
         "labels": ('["first", "second"]', "what tables show instead, one for each code"),
-        "missing": ('{ unknown = ["9"] }', MISSING_HELP),
+        "missing": ('{ other = ["9"] }', MISSING_HELP),
+        "if_outside": ('"other"', "that cell also counts the codes that are not listed"),
     }
 
     type: Literal["categorical"] = Field(description="The kind of the attribute.")
