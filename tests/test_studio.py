@@ -344,7 +344,7 @@ def test_a_draft_that_says_nothing_yet_says_what_is_missing(tmp_path, monkeypatc
         assert client.post("/describe/1/remove").status_code == 200
         assert client.post("/tables/1/remove").status_code == 200
         assert client.post("/describe/7/remove").status_code == 422
-        assert client.get("/describe?columns=" + client.number("people.csv")).status_code == 200
+        assert client.get("/data?file=" + client.number("people.csv")).status_code == 200
 
 
 def test_page_and_file_give_equal_plans(any_plan, tmp_path, monkeypatch):
@@ -373,17 +373,58 @@ def test_a_draft_without_tables_has_no_price_and_no_mistake(client):
 
 def test_steps_are_done_once_they_have_what_the_next_needs(client, at_once):
     def done():
-        return set(re.findall(r"Step \d of 6: (\w+), done", client.page("/report")))
+        return set(re.findall(r"Step \d of 7: (\w+), done", client.page("/report")))
 
-    assert done() == {"Describe", "Protect", "Tables"}
+    assert done() == {"Data", "Describe", "Protect", "Tables"}
     client.certified()
     assert "Prove" in done()
     client.post(f"/release/{client.intend()}", typed="people")
-    assert done() == {"Describe", "Protect", "Tables", "Prove", "Release"}
+    assert done() == {"Data", "Describe", "Protect", "Tables", "Prove", "Release"}
     client.post("/tables/0/remove")
     assert "Prove" not in done()
     client.post("/file", text="x = [")
-    assert "Step 6 of 6: Report, this step" in client.page("/report")
+    assert "Step 7 of 7: Report, this step" in client.page("/report")
+
+
+def test_columns_of_a_file_become_attributes_all_at_once(tmp_path, monkeypatch):
+    """The page depends on the names of the columns: a file with every value changed gives the same page."""
+    replies = []
+    for i, rows in enumerate(("A,7,x", "B,9,y")):
+        root = filled(tmp_path / str(i), "")
+        (root / "people.csv").write_text(f"fips,age,person_id\n{rows}\n")
+        with opened(root, monkeypatch) as client:
+            number = client.number("people.csv")
+            page = client.page(f"/data?file={number}")
+            content = page[page.index('<div id="content"') : page.index("</main>")]
+            replies.append(re.sub('(?:token" value|data-base|action|href)="[^"]*"', "", content))
+            kinds = re.findall(r'name="kind\.(\d)".*?value="(\w+)" selected', page)
+            assert kinds == [("0", "categorical"), ("1", "ordered"), ("2", "id")]
+            ticked = {"use.0": "1", "name.0": "state", "kind.0": "categorical", "use.2": "1", "kind.2": "id"}
+            for wrong in (
+                {},
+                ticked | {"use.1": "1", "name.1": "state", "kind.1": "ordered"},
+                ticked | {"kind.0": "colour"},
+            ):
+                assert client.post("/data", wrong, file=number).status_code == 422
+                assert not client.folder.drafted()
+            assert client.post("/data", ticked, file="999").status_code == 422
+            assert client.post("/data", ticked, file=number).headers["x-go"] == "/describe"
+            document = client.studio.document()
+            assert document["domain"] == {"state": {"type": "categorical", "column": "fips"}}
+            assert document["privacy"]["id"] == "person_id"
+            assert "fips" not in client.page(f"/data?file={number}")
+    assert replies[0] == replies[1]
+
+
+def test_the_first_page_is_of_data_until_there_are_attributes(tmp_path, monkeypatch):
+    with opened(filled(tmp_path / "a", ""), monkeypatch) as client:
+        assert "Which data are the tables about?" in client.page("/")
+        assert "people.csv" in client.page("/data")
+        assert "No privacy cost yet." in client.page("/data")
+        (client.folder.root / "people.csv").unlink()
+        assert "There are no data in this folder yet" in client.page("/data")
+    with opened(filled(tmp_path / "b"), monkeypatch) as client:
+        assert "What can each column contain?" in client.page("/")
 
 
 def test_next_goes_on_only_once_the_form_is_accepted(client):
@@ -477,7 +518,7 @@ def test_hostile_names_stay_texts(tmp_path, monkeypatch, at_once):
     with opened(root, monkeypatch) as client:
         client.certified()
         pages = [client.page(f"/{x}") for x in states.PAGES]
-        pages += [client.page(f"/describe?columns={client.number(name)}"), client.post("/tables").text]
+        pages += [client.page(f"/data?file={client.number(name)}"), client.post("/tables").text]
         pages.append(client.get(f"/report/{client.number('r')}").text)
         for text in pages:
             page = Page(text)
@@ -569,7 +610,7 @@ def test_no_place_of_an_address_is_more_than_a_text(client):
     for path in ("/jobs/{}/stop", "/describe/{}", "/tables/{}/remove", "/release/{}", "/report/{}/ask"):
         for segment in (long, "x", "-1", "%00", "\u0663"):
             assert client.post(path.format(segment)).status_code in (200, 403, 422), (path, segment)  # no token for %00
-    for path in (f"/report/{long}", f"/release/{long}", f"/ledger?ledger={long}", f"/describe?columns={long}"):
+    for path in (f"/report/{long}", f"/release/{long}", f"/ledger?ledger={long}", f"/data?file={long}"):
         assert client.get(path).status_code in (200, 422)
 
 

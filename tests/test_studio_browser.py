@@ -251,9 +251,9 @@ def test_every_page_is_accessible(page, studio_folder):
     page.wait_for_selector("#jobs .share")
     check(page)
     report = f"report/{page.studio.folder.number('release')}"
-    columns = f"describe?columns={page.studio.folder.number('people.csv')}"
-    schemes = iter(3 * [{"color_scheme": "dark"}, {"forced_colors": "active"}, {"color_scheme": "light"}])
-    for path in ("protect", columns, "tables", "file", "release", "report", report, "ledger", "report/999"):
+    columns = f"data?file={page.studio.folder.number('people.csv')}"
+    schemes = iter(4 * [{"color_scheme": "dark"}, {"forced_colors": "active"}, {"color_scheme": "light"}])
+    for path in ("protect", columns, "describe", "tables", "file", "release", "report", report, "ledger", "report/999"):
         page.emulate_media(**next(schemes))
         page.goto(page.address + path)
         if path in ("protect", "tables"):

@@ -55,6 +55,9 @@ PACKAGE = "package"
 BUDGET = "budget.sqlite"
 """The name of a new ledger."""
 
+MAX_COLUMNS = 200
+"""The largest number of columns of a file that a page lists."""
+
 POLL_SECONDS = 0.25
 """The seconds between two checks for changes."""
 
@@ -142,26 +145,42 @@ def describe(studio: Studio, request: Request) -> Response:
     document = studio.document()
     attributes = forms.domain_of(document)
     files = [(studio.folder.number(x), x) for x in studio.folder.files(".csv")]
-    data = studio.folder.headed()
-    file_number = request.query_params.get("columns", "")
-    columns, why = [], ""
-    if file_number:
-        try:
-            name = studio.folder.name_by_number(file_number, data)
-            columns = [c for c in studio.folder.columns(name) if c not in attributes]
-        except FitnoiseError as error:
-            why = str(error)
     return _shell(
         studio,
         "describe",
         attributes=[(i, name, forms.fields_of(keys)) for i, (name, keys) in enumerate(attributes.items())],
         kinds=KINDS,
         files=files,
-        data=[(studio.folder.number(x), x) for x in data],
+    )
+
+
+def data(studio: Studio, request: Request) -> Response:
+    """Show the data of the folder, and the columns of one file by their names."""
+    studio.wish_price()
+    folder, document = studio.folder, studio.document()
+    file_number = request.query_params.get("file", "")
+    columns, why = [], ""
+    if file_number:
+        try:
+            name = folder.name_by_number(file_number, folder.headed())
+            columns = [(i, x, *forms.kind_by_name(x)) for i, x in forms.new_columns(document, folder.columns(name))]
+        except FitnoiseError as error:
+            why = str(error)
+    return _shell(
+        studio,
+        "data",
+        data=[(folder.number(x), x) for x in folder.headed()],
         asked=file_number,
-        columns=columns,
+        columns=columns[:MAX_COLUMNS],
+        more=max(0, len(columns) - MAX_COLUMNS),
+        kinds=(*KINDS, forms.IDENTIFIES),
         why=why,
     )
+
+
+def start(studio: Studio, request: Request) -> Response:
+    """Show the first page: the data of a new folder, and afterwards its attributes."""
+    return describe(studio, request) if forms.domain_of(studio.document()) else data(studio, request)
 
 
 def tables(studio: Studio, request: Request) -> Response:
@@ -407,6 +426,14 @@ def add_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Resp
     return describe(studio, request)
 
 
+def add_columns(studio: Studio, request: Request, form: SubmittedForm) -> Response:
+    """Add an attribute for each ticked column of a file."""
+    with refused_at("file"):
+        columns = studio.folder.columns(studio.folder.name_by_number(form.get("file", ""), studio.folder.headed()))
+    studio.change(form, lambda d: forms.add_columns(d, form, columns))
+    return _go("/describe")
+
+
 def set_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set the keys of an attribute."""
     file_number = form.get("file", "")
@@ -639,7 +666,8 @@ def _read_template(name: str) -> str:
 
 
 PAGE_HANDLERS: Mapping[str, Handler] = {
-    "/": describe,
+    "/": start,
+    "/data": data,
     "/describe": describe,
     "/protect": protect,
     "/tables": tables,
@@ -656,6 +684,7 @@ PAGE_HANDLERS: Mapping[str, Handler] = {
 }
 
 FORM_HANDLERS: Mapping[str, Callable[[Studio, Request, SubmittedForm], Response]] = {
+    "/data": add_columns,
     "/protect": set_protect,
     "/describe/add": add_attribute,
     "/describe/{place}": set_attribute,

@@ -478,6 +478,62 @@ def add_attribute(document: Document, name: str, kind: str) -> Document:
     return out
 
 
+IDENTIFIES = "id"
+"""The kind of a column that names the unit of each record; it becomes no attribute."""
+
+_KINDS_BY_WORD = {
+    **dict.fromkeys(("age", "alter", "year", "jahr", "kids", "children", "kinder", "hours", "stunden"), "ordered"),
+    **dict.fromkeys(("income", "wages", "wage", "salary", "turnover", "amount", "revenue"), "amount"),
+    **dict.fromkeys(("einkommen", "lohn", "gehalt", "umsatz", "betrag"), "amount"),
+    **dict.fromkeys(("id", "pid", "personid", "identifier", "kennung"), IDENTIFIES),
+}
+"""Words of the names of columns, with the kind that they suggest. The list is fixed: no value is read."""
+
+
+def kind_by_name(column: str) -> tuple[str, str]:
+    """Return the kind that the name of a column suggests, and the word that does; without one, "categorical" and ""."""
+    parts = re.findall("[a-zäöü]+", column.lower())
+    word = next((x for x in parts if x in _KINDS_BY_WORD), "")
+    return _KINDS_BY_WORD.get(word, "categorical"), word
+
+
+def new_columns(document: Mapping[str, Any], columns: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the columns that no attribute of a document reads, with their places."""
+    read = {str(value_at(keys, ("column",)) or name) for name, keys in domain_of(document).items()}
+    return [(i, column) for i, column in enumerate(columns) if column not in read]
+
+
+def add_columns(document: Document, form: SubmittedForm, columns: Sequence[str]) -> Document:
+    """Add an attribute for each ticked column, by its place: all of them, or none.
+
+    Raises:
+        Refused: No column is ticked, or a name or kind is refused.
+    """
+    out = copy.deepcopy(document)
+    ticked = [(i, column) for i, column in new_columns(document, columns) if f"use.{i}" in form]
+    with Refusals() as refusals:
+        with refusals.for_field("use.0"):
+            if not ticked:
+                raise SpecError(
+                    "form-no-column",
+                    "No column is ticked.",
+                    "Tables need at least one column.",
+                    "Tick the columns that your tables need.",
+                    "Nothing was changed.",
+                )
+        for i, column in ticked:
+            kind = form.get(f"kind.{i}", "")
+            if kind == IDENTIFIES:
+                put(out, ("privacy", "id"), column)
+                continue
+            name = form.get(f"name.{i}", "").strip() or column
+            with refusals.for_field(f"name.{i}"):
+                out = add_attribute(out, name, kind)
+                if name != column:
+                    put(out, ("domain", name, "column"), column)
+    return out
+
+
 def domain_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the attributes of a document."""
     domain = document.get("domain")

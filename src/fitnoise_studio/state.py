@@ -18,13 +18,13 @@ from fitnoise_studio.page_parts import render_part
 from fitnoise_studio.releasing import STAGES, Releases
 from fitnoise_studio.workers import Jobs, QuestionReplaced, Worker
 
-STEPS = ("describe", "protect", "tables", "prove", "release", "report")
+STEPS = ("data", "describe", "protect", "tables", "prove", "release", "report")
 """The pages of the steps, in the order of work."""
 
 PAGES = (*STEPS, "price", "ledger", "file")
 """All pages."""
 
-PRICED = ("describe", "protect", "tables", "price", "prove", "file")
+PRICED = ("data", "describe", "protect", "tables", "price", "prove", "file")
 """The pages with the cost at their foot."""
 
 STALE_PRICE_SECONDS = 2.0
@@ -157,9 +157,8 @@ class Studio:
 
     def _unpriced(self, text: str, error: FitnoiseError) -> dict[str, Markup]:
         """Return the parts of a price that could not be computed. A draft without tables is no mistake."""
-        with contextlib.suppress(FitnoiseError):
-            if not forms.tables_of(forms.parse(text)):
-                return self._without_price(render_part("no_tables", self.language))
+        if _asks_nothing(text):
+            return self._without_price(render_part("no_tables", self.language))
         why = str(error.with_outcome("Nothing was planned."))
         return self._without_price(render_part("unpriced", self.language, why=why))
 
@@ -199,6 +198,8 @@ class Studio:
             waited < STALE_PRICE_SECONDS if pending else last_price[0] == self.folder.key(self.folder.text())
         ):
             return last_price[1]  # for a moment, that of before
+        if _asks_nothing(self.folder.text()):
+            return self._without_price(render_part("no_tables", self.language))
         fields = {"step": self.planner.step, "pending": pending is not None, **self.form}
         return self._without_price(render_part("pricing", self.language, **fields))
 
@@ -215,8 +216,10 @@ class Studio:
             document = self.document()
         except FitnoiseError:
             return set()
+        attributes = forms.domain_of(document).values()
         needed = {
-            "describe": forms.domain_of(document),
+            "data": attributes,
+            "describe": attributes and all({*keys} - {"type", "column"} for keys in attributes),
             "protect": forms.value_at(document, ("privacy", "unit")),
             "tables": forms.tables_of(document),
             "prove": self.folder.certified(),
@@ -283,6 +286,15 @@ class Studio:
         if page_name.startswith("release/"):
             shown_parts["where"] = self.where_part(page_name.removeprefix("release/"))
         return shown_parts
+
+
+def _asks_nothing(text: str) -> bool:
+    """Return True for a draft with neither tables nor questions."""
+    try:
+        document = forms.parse(text)
+    except FitnoiseError:
+        return False
+    return not document.get("tables") and not document.get("questions")
 
 
 def _rewritten(text: str, make: Callable[[forms.Document], forms.Document]) -> str:
