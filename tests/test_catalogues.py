@@ -48,6 +48,7 @@ NOT_IN_REPORTS = (
     *("report.integers.table", "report.series.entr", "report.records.assumed", "report.records.chosen"),
     *("report.records.counted", "report.records.draws", "report.records.enforced", "report.records.left_out"),
     *("report.records.shares", "report.records.unknown", "report.supersedes.chain"),
+    "report.sampling.",
 )
 """The beginnings of ids that no page, workbook or LaTeX file shows: the terminal, the studio and documents do."""
 

@@ -88,6 +88,11 @@ EXPECTED = {
         "bound": 9.0,
     },
     "howto/publish_a_correction": {"code": "ledger.released-before"},
+    "howto/noise_and_sampling_error": {
+        "columns": [
+            *("region", "value", "noise_std_error", "sampling_std_error", "std_error", "moe", "cv", "reliability")
+        ],
+    },
     "howto/choose_records": {
         "near": True,
         "leap": [24, 23, None],

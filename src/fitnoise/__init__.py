@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.ratios import CombinedRatios, ComparedRatios, Ratios
     from fitnoise.reading.release import FiniteAnswer, Release
+    from fitnoise.reading.sampling import SurveyEstimates
     from fitnoise.request.attributes import Amount, Binned, Categorical, Hierarchy, Ordered
     from fitnoise.request.documents import Spec, load_spec
     from fitnoise.request.domain import Domain
@@ -103,6 +104,7 @@ __all__ = [
     "Release",
     "SmallDatabase",
     "Spec",
+    "SurveyEstimates",
     "Table",
     "Workload",
     "all_tables",
@@ -144,6 +146,7 @@ _ROOMS = {
     "reading.microdata": ("microdata",),
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),
+    "reading.sampling": ("SurveyEstimates",),
     "reading.integer_tables": ("IntegerTables", "make_integer_tables"),
     "request.attributes": ("Amount", "Binned", "Categorical", "Hierarchy", "Ordered"),
     "request.documents": ("Spec", "load_spec"),

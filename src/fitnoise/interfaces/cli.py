@@ -503,6 +503,15 @@ _add(
             "CSV file of areas, such as school districts: each row has the name of an area and the code of a place.",
         ),
         _file("--other", "Another release, called `other` in the expression."),
+        _file(
+            "--sampling-errors",
+            "CSV file of labels and std_error: intervals cover noise and sampling error. fitnoise does not protect it.",
+        ),
+        _option(
+            "--reliability-bands bands",
+            "With --sampling-errors: largest margins, in percent, of reliable numbers and of numbers to use with care.",
+            metavar="PERCENT,PERCENT",
+        ),
         _flag("--simultaneous", "Widen the intervals so that all of them hold at once."),
         _flag("--csv as_csv", "Print the result as CSV, with all digits."),
     ],
@@ -510,6 +519,7 @@ _add(
         """fitnoise ask release/ 'count(status="joint") / count()' --by state""",
         """fitnoise ask release/ '1000 * count(age=(0, 17)) / 81300' --csv""",
         """fitnoise ask release/ 'count(sex="f")' --areas districts.csv""",
+        """fitnoise ask release/ 'total("weight")' --by region --sampling-errors se.csv --reliability-bands 10,30""",
         """fitnoise ask release/ 'other.count() / count() - 1' --by state --other later/ --simultaneous""",
         """fitnoise ask 2026-03/ 'change(count(), "month", 12)' --by month --csv""",
     ),

@@ -74,6 +74,7 @@ from fitnoise.reading.description import condition_messages, shares, statistic, 
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.given import load_rules
 from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables, read_integer_tables
+from fitnoise.reading.labelled_numbers import LabelledNumbers
 from fitnoise.reading.microdata import check_limits, make_records, write_records
 from fitnoise.reading.microdata import check_place as check_microdata_place
 from fitnoise.reading.refusals import (
@@ -542,6 +543,8 @@ def ask_command(
     by: tuple[str, ...],
     areas: Path | None,
     other: Path | None,
+    sampling_errors: Path | None,
+    bands: str | None,
     simultaneous: bool,
     as_csv: bool,
     as_json: bool,
@@ -549,16 +552,26 @@ def ask_command(
     """Compute the requested numbers from a release, and show them with their intervals."""
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are both given. Give one of them. Nothing was estimated.")
-    expression = expression.strip()
+    if bands is not None and sampling_errors is None:
+        raise click.UsageError(
+            "--reliability-bands is given without --sampling-errors. It uses the margins of both errors. "
+            "Give --sampling-errors, or remove it. Nothing was estimated."
+        )
+    rule, expression = None if bands is None else Bands.parse(bands), expression.strip()
     with progress(Message("terminal.progress.estimating")):
         release = Release.read(directory)
         place_areas = None if areas is None else read_areas(areas, release.plan.publication.domain)
         other_release = None if other is None else Release.read(other)
-        result = ask(expression, release, other_release, by=by, areas=place_areas)
+        result: LabelledNumbers = ask(expression, release, other_release, by=by, areas=place_areas)
+        if sampling_errors is not None:
+            result = result.with_sampling_error(sampling_errors, rule)
         frame = result.frame(simultaneous=simultaneous)
     for message in () if other_release is None else superseded_pairs((release, other_release)):
         say(message)
     if as_csv:
+        # a CSV file has numbers alone, so the assumptions go next to it
+        for message in result.assumptions:
+            say(message)
         emit_csv(csv_text(frame, fixed=()))
     else:
         _print_report(answer_report(release, expression, result, frame, simultaneous=simultaneous), as_json)

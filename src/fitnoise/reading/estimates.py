@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,12 +17,14 @@ import scipy.sparse as sp
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.messages import ValueKind, translator
+from fitnoise.reading.bands import Bands
 from fitnoise.reading.labelled_numbers import MAX_NUMBERS, LabelledNumbers, RowLabels, divisor, is_number, number
 from fitnoise.reading.laws import Law, law, level
 from fitnoise.reading.linear_forms import Forms
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT, ReaderQuestion, whose_ratio
 from fitnoise.reading.ratios import Ratios
 from fitnoise.reading.refusals import UNCOMPUTED
+from fitnoise.reading.sampling import SurveyEstimates, sampling_errors
 from fitnoise.request.arguments import checked
 from fitnoise.request.targets import checked_confidence
 from fitnoise.request.workloads import Table
@@ -219,6 +222,33 @@ class Estimates(LabelledNumbers):
         moe = self.moe(confidence, simultaneous=simultaneous)
         columns = {"value": self._values, "std_error": np.asarray(self.std_error), "moe": np.asarray(moe)}
         return self._framed(columns, confidence)
+
+    @checked(ReleaseError, "Nothing was computed.", "standard_errors", "bands")
+    def with_sampling_error(
+        self, standard_errors: str | os.PathLike[str] | pd.DataFrame | float, bands: Bands | None = None
+    ) -> SurveyEstimates:
+        """Return the estimates with intervals for noise and sampling error, where the records are a sample.
+
+        fitnoise does not compute, check or protect standard errors. If they were computed from the counted records,
+        they reveal these records without noise. Take them from an earlier survey, a variance function or the design.
+
+        Args:
+            standard_errors: The standard errors of sampling, in the unit of the estimates: a CSV file or a data frame.
+                It has a row for each number, with its labels as in :meth:`frame` and a column std_error. A single
+                number without labels can have a number.
+            bands: The rule for the reliability of numbers, by the margins of noise and sampling error.
+
+        Raises:
+            ReleaseError: The file cannot be read, or has other columns. Or a label is unknown, a number has no standard
+                error or two, or one is no number of at least 0.
+
+        Example:
+            `release.count(by="region").with_sampling_error("errors.csv").frame()`
+        """
+        errors = sampling_errors(self._rows, standard_errors)
+        return SurveyEstimates(
+            self._values, self._law, self._rows, self.confidence, self.universe, errors, bands, counts=self._counts
+        )
 
     def covariance(self) -> Floats:
         """Return the covariances of all pairs, (numbers, numbers), in squared units: exact for Gaussian noise.

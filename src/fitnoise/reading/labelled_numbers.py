@@ -17,6 +17,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.checks import describe_value, is_integer, is_real
 from fitnoise.messages import Message, Value, ValueKind, english, translator
+from fitnoise.reading.bands import Bands
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.release_files import stub_frame
 from fitnoise.reporting import ReportColumn, ReportTable, aligned
@@ -35,10 +36,14 @@ OF_VALUES_AS_READ = "for the exact number of the records as they were read, with
 
 _HEADINGS = {
     "value": Message("report.heading.value"),
+    "noise_std_error": Message("report.heading.noise_std_error"),
+    "sampling_std_error": Message("report.heading.sampling_std_error"),
     "std_error": Message("report.heading.std_error"),
     "moe": Message("report.heading.moe"),
     "low": Message("report.heading.low"),
     "high": Message("report.heading.high"),
+    "cv": Message("report.heading.cv"),
+    "reliability": Message("report.heading.reliability"),
 }
 """The headings of the columns of numbers."""
 
@@ -248,6 +253,30 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
     def universe(self) -> str:
         """The records of the numbers, and the cuts of their values, in words."""
 
+    @property
+    def assumptions(self) -> tuple[Message, ...]:
+        """The statements on which intervals rest beyond the noise; none for intervals of the noise alone."""
+        return ()
+
+    def with_sampling_error(self, standard_errors: Any, bands: Bands | None = None) -> LabelledNumbers:
+        """Refuse standard errors of sampling: counts, totals and differences take them.
+
+        Args:
+            standard_errors: The standard errors.
+            bands: The rule for the reliability of numbers.
+
+        Raises:
+            ReleaseError: Always.
+        """
+        raise ReleaseError(
+            "sampling-error-of-ratio",
+            f"Standard errors of sampling are given for {self.summary}.",
+            "fitnoise combines sampling error and noise for counts, totals and differences.",
+            "Ask for the numerator and the denominator, each with its standard errors.",
+            UNCOMPUTED,
+            place="standard_errors",
+        )
+
     def _framed(self, columns: Mapping[str, npt.NDArray[Any]], confidence: float | None) -> pd.DataFrame:
         """Return labels with further columns; `attrs` of the frame states the quantity that the intervals are for."""
         frame = self._rows.frame(columns)
@@ -272,9 +301,9 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
 
     def table(self, frame: pd.DataFrame) -> ReportTable:
         """Return the rows of a frame of these numbers as a table, with None for an infinite or undefined number."""
-        kinds = {"value": self._kind, "std_error": ValueKind.PEOPLE, "moe": ValueKind.PEOPLE} | dict.fromkeys(
-            ("low", "high"), ValueKind.NUMBER
-        )
+        errors = ("noise_std_error", "sampling_std_error", "std_error", "moe")
+        kinds = {"value": self._kind, "cv": ValueKind.PROPORTION, **dict.fromkeys(errors, ValueKind.PEOPLE)}
+        kinds |= dict.fromkeys(("low", "high"), ValueKind.NUMBER)
         labels = self._rows.columns
         visible = self._rows.visible_columns
         columns = [ReportColumn(name, name if name in visible else None) for name in labels]

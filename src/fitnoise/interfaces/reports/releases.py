@@ -22,12 +22,10 @@ from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.contradictions import MIN_GAIN
-from fitnoise.reading.estimates import Estimates
 from fitnoise.reading.integer_tables import IntegerTables
+from fitnoise.reading.labelled_numbers import LabelledNumbers
 from fitnoise.reading.microdata import InventedRecords
-from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
-from fitnoise.reading.ratios import CombinedRatios, ComparedRatios, Ratios
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
@@ -207,7 +205,7 @@ def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tup
 def answer_report(
     release: Release,
     question: str,
-    result: Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles,
+    result: LabelledNumbers,
     frame: pd.DataFrame,
     *,
     simultaneous: bool,
@@ -217,7 +215,8 @@ def answer_report(
     Numbers without information (over a denominator that is estimated as 0), and ends that are open, are None.
     """
     table = result.table(frame)
-    open_ones = any(x is None for row in table.rows for x in row)
+    # the coefficient of variation of a value of 0 is no end of an interval
+    open_ones = not result.assumptions and any(x is None for row in table.rows for x in row)
     # Intervals that hold at once are wider, so a reader must know which kind is shown.
     holds = "report.intervals.simultaneous" if simultaneous else "report.intervals.single"
     values = (
@@ -231,6 +230,7 @@ def answer_report(
         messages.append(Message("report.intervals.open_end"))
     if any(attribute.is_capped for attribute in release.plan.publication.domain.values()):
         messages.append(Message("report.intervals.range"))
+    messages += result.assumptions
     records = (Value("records", result.universe),)
     messages_of_records = (
         () if result.universe == MIXED_UNIVERSE_TEXT else (Message("report.records.counted", records),)
