@@ -55,7 +55,11 @@ EXPECTED = {
         "narrower_with_rule": True,
     },
     "howto/describe_for_a_catalogue": {"is_same_plan": True},
-    "howto/join_tables": {"codes": ["01", "02", "03"]},
+    "howto/join_tables": {
+        "codes": ["01", "02", "03"],
+        "columns": ["county", "county_name"],
+        "order": ["North", "South", "Isles"],
+    },
     "howto/migrate_from_suppression": {
         "in_a_table": 4,
         "in_detail": 253,

@@ -83,7 +83,7 @@ MAX_INTEGER_DIGITS = 18
 """The largest number of digits of a whole number."""
 
 _INTEGERS = {("data", "max_records"), ("privacy", "max_records")}
-_CODED = {"codes", "labels", "missing", "if_missing", "cuts", "levels", "places", "children"}
+_CODED = {"codes", "labels", "missing", "if_missing", "cuts", "levels", "places", "children", "names"}
 _NUMBERS = {("data", "max_dropped"), ("privacy", "delta"), ("accuracy", "confidence"), ("accuracy", "gap")}
 
 
@@ -689,6 +689,7 @@ def _hierarchy(attribute: Document, form: SubmittedForm, files: Sequence[str]) -
     # A hierarchy has its places from one origin: those of before are removed.
     if files or (counted and "children" in attribute):
         attribute.pop("places", None)
+        attribute.pop("names", None)
         attribute.pop("children" if files else "file", None)
     if files:
         attribute["file"] = files[0]

@@ -39,13 +39,17 @@ def answered(plan, number=0):
 
 
 def check_further_columns(frame, table, domain):
-    """In every row a code is that of the label in the domain, and a bin starts and ends where its ends say."""
+    """In every row are the code of its label, the name of its place and the ends of its bin."""
     for name in table.attributes:
         attribute, view = domain[name], table.view(name)
-        endings = [x for x in ("code", "from", "to") if f"{name}_{x}" in frame]
+        endings = [x for x in ("code", "from", "to", "name") if f"{name}_{x}" in frame]
         labels = getattr(attribute, "labels", None)
         if not (view.is_by_value or isinstance(view, SteppedView)):
             assert endings == []
+        elif attribute.kind == "level":
+            assert endings == (["name"] if attribute.names else [])
+            for code, place_name in zip(frame[name], frame.get(f"{name}_name", ()), strict=bool(attribute.names)):
+                assert attribute.names[attribute.position(code)] == place_name
         elif attribute.kind == "binned":
             assert endings == ["from", "to"]
             ends = zip(*(frame[f"{name}_{x}"].tolist() for x in endings), strict=True)

@@ -21,6 +21,7 @@ from fitnoise.reading.bands import Bands
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.release_files import stub_frame
 from fitnoise.reporting import ReportColumn, ReportTable, aligned
+from fitnoise.request.attributes import NAME
 
 ROWS_PRINTED = 20
 """The largest number of rows that a console shows; of more rows, it shows the first."""
@@ -136,9 +137,10 @@ class RowLabels:
 
     @property
     def visible_columns(self) -> set[str]:
-        """The columns that people see: the labels, and codes where two values have one label."""
+        """The columns that people see: the labels, names of places, and codes where two values have one label."""
         repeated = {name for name, stub in self.stubs.items() if len({*stub[name].values()}) < len(stub[name])}
-        return {*self.labels, *(column for name in repeated for column in self.stubs[name])}
+        places = (f"{name}_{NAME}" for name in self.labels)
+        return {*self.labels, *places, *(column for name in repeated for column in self.stubs[name])}
 
     def chosen(self, key: Any) -> tuple[RowLabels, Indices, list[tuple[str, list[int], bool]]]:
         """Return some rows: the remaining labels, the indices of the rows, and the choice for each name.

@@ -13,7 +13,7 @@ from fitnoise.messages import english, translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.layouts import Tabled, TableLayout, publication_of, releases
 from fitnoise.reading.release_files import field
-from fitnoise.request.attributes import CODE, FROM, TO
+from fitnoise.request.attributes import CODE, FROM, NAME, TO
 from fitnoise.request.metadata import Metadata
 from fitnoise.request.workloads import Table, slug
 
@@ -35,6 +35,7 @@ FURTHER_DESCRIPTIONS = {
     CODE: "Code of {attribute} in the data; of a category for missing values, its name.",
     FROM: "Lower end of the bin of {attribute}, which belongs to the bin; empty if the bin has no lower end.",
     TO: "Upper end of the bin of {attribute}, which belongs to the next bin; empty if the bin has no upper end.",
+    NAME: "Name of the place of {attribute}.",
 }
 """Descriptions of the columns after labels, by the ending of their names."""
 
@@ -138,9 +139,8 @@ def resource(
     codes = {}
     for attribute, stub in stubs:
         labels = stub[attribute]
-        codes[attribute] = tuple(
-            (str(c), str(x)) for c, x in zip(stub.get(f"{attribute}_{CODE}", labels), labels, strict=True)
-        )
+        pairs = (stub.get(f"{attribute}_{ending}", labels) for ending in (CODE, NAME))
+        codes[attribute] = tuple((str(c), str(x)) for c, x in zip(*pairs, strict=True))
     path, size, digest = raw
     return Resource(
         name=table.name,

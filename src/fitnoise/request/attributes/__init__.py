@@ -11,6 +11,7 @@ from pydantic import Field
 from fitnoise.request.attributes._base import CODE as CODE
 from fitnoise.request.attributes._base import FILL_IN_MARK as FILL_IN_MARK
 from fitnoise.request.attributes._base import FROM as FROM
+from fitnoise.request.attributes._base import NAME as NAME
 from fitnoise.request.attributes._base import TO as TO
 from fitnoise.request.attributes._base import Attribute as Attribute
 from fitnoise.request.attributes._base import AttributeSection as AttributeSection

@@ -54,8 +54,8 @@ MISSING_CODES_RULE: CodingRule = ("report.coding.missing_codes", {})
 Missing = Mapping[str, Iterable[Code]] | tuple[tuple[str, tuple[Code, ...]], ...]
 """The type of missing-value categories: the name of each, and the codes of the data that fall into it."""
 
-CODE, FROM, TO = "code", "from", "to"
-"""The endings of the names of columns with codes, and with the ends of bins."""
+CODE, FROM, TO, NAME = "code", "from", "to", "name"
+"""The endings of the names of columns with codes, with the ends of bins, and with the names of places."""
 
 OUTSIDE_POLICIES = ("drop", "refuse")
 """The possible actions for a record whose value has no cell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +12,17 @@ from typing import Any, ClassVar, Literal, Self, final
 from pydantic import Field, model_validator
 
 from fitnoise.errors import DomainError, SpecError
-from fitnoise.kernel.codings import Code, Codes
+from fitnoise.kernel.codings import Code, Codes, encodable
 from fitnoise.kernel.places import ListedTree, RegularTree, Tree, level_names
 from fitnoise.request.arguments import checked
-from fitnoise.request.attributes._base import FILL_IN_MARK, Attribute, AttributeSection, check_column, resolve_file
+from fitnoise.request.attributes._base import (
+    FILL_IN_MARK,
+    NAME,
+    Attribute,
+    AttributeSection,
+    check_column,
+    resolve_file,
+)
 from fitnoise.request.attributes.level import HierarchyLevel
 from fitnoise.request.csv_rows import codes_from_texts, read_rows
 
@@ -31,10 +39,13 @@ class Hierarchy(Attribute):
         places: One row for each leaf, with its code on every level, or a frame of pandas or Polars. Rows are such as
             `frame[levels].itertuples(index=False)` of a pandas frame. A frame has a column for each level, and may have
             others. Tables show places in the order of their first appearance, the places within one place together.
+            For a level `county`, a column `county_name` of a frame has the names of the counties.
         file: The CSV file with the places, as :meth:`from_file` reads it; replaces `places`.
         children: One number for each level: the number of its places in each place above. It replaces `places`.
             fitnoise makes codes as :meth:`regular` describes.
         column: The column of the data that holds the codes of leaves, when it is not named as the attribute.
+        names: For some levels, the name of each place by its code, or the names in the order of tables. Released tables
+            show them next to the codes. Several places may have one name.
 
     Raises:
         DomainError: There are fewer than two levels, or two of one name.
@@ -44,17 +55,19 @@ class Hierarchy(Attribute):
         DomainError: Not exactly one of places, file and children is given.
         DomainError: A frame lacks the column of a level, a file cannot be read, or `column` is invalid.
         DomainError: The children make no tree.
+        DomainError: Names are not one text for each place of a level, or a place has two names.
     """
 
     kind, ordered, has_sequence, is_numeric = "hierarchy", False, False, False
 
     tree: Tree
     column: str | None = None
+    names: tuple[tuple[str, tuple[str, ...]], ...] = ()
     coding: Codes = field(init=False, repr=False, compare=False)
     views: tuple[HierarchyLevel, ...] = field(init=False, repr=False, compare=False)
     depth: int = field(init=False, repr=False, compare=False)
 
-    @checked(DomainError, "Nothing was made.", "places", "file")
+    @checked(DomainError, "Nothing was made.", "places", "file", "names")
     def __init__(
         self,
         levels: Sequence[str],
@@ -63,8 +76,9 @@ class Hierarchy(Attribute):
         file: str | Path | None = None,
         children: Sequence[int] | None = None,
         column: str | None = None,
+        names: Mapping[str, Mapping[Code, str] | Sequence[str]] | None = None,
     ) -> None:
-        names = level_names(levels)
+        levels = level_names(levels)
         count = sum(x is not None for x in (places, file, children))
         if count > 1:
             raise DomainError(
@@ -75,18 +89,22 @@ class Hierarchy(Attribute):
                 "No hierarchy was made.",
             )
         tree: Tree
+        rows: Iterable[Sequence[Code]]
         if children is not None:
-            tree = RegularTree(names, children)  # type: ignore[arg-type]  # a list of any kind becomes a tuple
-        elif file is not None:
-            tree = ListedTree(names, tuple(_rows_of_file(Path(file), names)))
-        elif places is not None:
-            rows = _rows_of_frame(places, names) if hasattr(places, "columns") else places
-            tree = ListedTree(names, tuple(rows))  # type: ignore[arg-type]  # each row becomes a tuple
+            tree = RegularTree(levels, children)  # type: ignore[arg-type]  # a list of any kind becomes a tuple
+        elif file is not None or places is not None:
+            rows, column_names = () if places is None else places, _Names()
+            if file is not None:
+                rows, column_names = _rows_of_file(Path(file), levels)
+            elif hasattr(places, "columns"):
+                rows, column_names = _rows_of_frame(places, levels)
+            tree = ListedTree(levels, tuple(rows))  # type: ignore[arg-type]  # each row becomes a tuple
+            names = {**column_names, **(names or {})}
         else:
             raise DomainError(
                 "places-not-given",
                 "The hierarchy has no places.",
-                f"It needs a row for each {names[-1]!r}, a CSV file of these rows, or one number for each level: the "
+                f"It needs a row for each {levels[-1]!r}, a CSV file of these rows, or one number for each level: the "
                 "number of its places in each place above.",
                 "Give places, file or children.",
                 "No hierarchy was made.",
@@ -94,8 +112,11 @@ class Hierarchy(Attribute):
         check_column(column)
         object.__setattr__(self, "tree", tree)
         object.__setattr__(self, "column", column)
-        object.__setattr__(self, "depth", len(names) - 1)
-        object.__setattr__(self, "views", tuple(HierarchyLevel(self, depth) for depth in range(len(names))))
+        object.__setattr__(self, "depth", len(levels) - 1)
+        place_names = _names(tree, names or {})
+        object.__setattr__(self, "names", tuple(place_names.items()))
+        views = (HierarchyLevel(self, depth, place_names.get(level, ())) for depth, level in enumerate(levels))
+        object.__setattr__(self, "views", tuple(views))
         object.__setattr__(self, "coding", self.views[-1].coding)
 
     @classmethod
@@ -103,7 +124,8 @@ class Hierarchy(Attribute):
         """Read places from a CSV file with one row for each leaf and one column for each level.
 
         Codes are text, unless all codes of a level are written as whole numbers. A whole number is written as 0, 12 or
-        -12, without plus sign, decimal point or leading zeros. Other columns are ignored.
+        -12, without plus sign, decimal point or leading zeros. For a level `county`, a column `county_name` has the
+        names of the counties. Other columns are ignored.
 
         Raises:
             DomainError: The file cannot be read, or lacks the column of a level; or see the class.
@@ -181,13 +203,18 @@ class Hierarchy(Attribute):
         return self.views[-1].position(value)
 
     def declared(self) -> dict[str, Any]:
-        """Return the levels, and the rows of the leaves or the numbers that stand for them."""
+        """Return the levels, the rows of the leaves or the numbers that stand for them, and names if there are any."""
+        names = {"names": {level: list(x) for level, x in self.names}} if self.names else {}
         if self.children is not None:
-            return {"levels": list(self.levels), "children": list(self.children)}
-        return {"levels": list(self.levels), "places": [list(row) for row in self.places]}
+            return {"levels": list(self.levels), "children": list(self.children), **names}
+        return {"levels": list(self.levels), "places": [list(row) for row in self.places], **names}
 
 
-def _rows_of_file(path: Path, levels: tuple[str, ...]) -> list[tuple[Code, ...]]:
+_Names = dict[str, dict[Code, str]]
+"""The names of places, by level and code."""
+
+
+def _rows_of_file(path: Path, levels: tuple[str, ...]) -> tuple[list[tuple[Code, ...]], _Names]:
     header, rows = read_rows(path, "the file of places")
     for name in levels:
         if name not in header:
@@ -199,10 +226,64 @@ def _rows_of_file(path: Path, levels: tuple[str, ...]) -> list[tuple[Code, ...]]
                 "No hierarchy was made.",
                 place=path.name,
             )
-    return list(zip(*(codes_from_texts([row[name] for row in rows]) for name in levels), strict=True))
+    codes = {name: codes_from_texts([row[name] for row in rows]) for name in levels}
+    return _with_names(codes, {name: [row[name] for row in rows] for name in header})
 
 
-def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]]:
+def _with_names(
+    codes: Mapping[str, list[Any]], columns: Mapping[str, list[Any]]
+) -> tuple[list[tuple[Code, ...]], _Names]:
+    """Return the rows of places, and the names in columns of a file or frame.
+
+    Args:
+        codes: The codes of each level, row by row.
+        columns: The columns of the file or frame, row by row.
+
+    Raises:
+        DomainError: A place has two names.
+    """
+    out: _Names = {}
+    for level, level_codes in codes.items():
+        column = f"{level}_{NAME}"
+        if column not in columns or column in codes:
+            continue
+        out[level] = dict(zip(level_codes, columns[column], strict=True))
+        for code, name in zip(level_codes, columns[column], strict=True):
+            if out[level][code] != name:
+                raise DomainError(
+                    "place-of-two-names",
+                    f"The {level} {code!r} has the names {name!r} and {out[level][code]!r}.",
+                    f"All rows of one place have one name in the column {column!r}.",
+                    "Correct the names, or rename the column.",
+                    "No hierarchy was made.",
+                    place=column,
+                )
+    return list(zip(*codes.values(), strict=True)), out
+
+
+def _names(tree: Tree, names: Mapping[str, Mapping[Code, str] | Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the places of some levels, in the order of their codes and from the top down."""
+    out = {}
+    for level in (*tree.levels, *(x for x in names if x not in tree.levels)):
+        if level not in names:
+            continue
+        stated, codes = names[level], tree.codes[tree.levels.index(level)] if level in tree.levels else ()
+        is_complete = len(stated) == len(codes) > 0
+        ordered = [stated.get(x) for x in codes] if isinstance(stated, Mapping) else list(stated)
+        if not is_complete or not all(isinstance(x, str) and x and encodable(x) for x in ordered):
+            raise DomainError(
+                "names-of-places",
+                f"The names of {level!r} are {reprlib.repr(stated)}.",
+                "Names are of a level, and one text that UTF-8 can write for each of its places.",
+                "Give each place of the level a name.",
+                "No hierarchy was made.",
+                place="names",
+            )
+        out[level] = tuple(map(str, ordered))
+    return out
+
+
+def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> tuple[list[tuple[Code, ...]], _Names]:
     """Return the rows of a data frame of any kind: the function finds its columns by name, and iterates over them.
 
     NaN becomes `None`, a missing code.
@@ -218,8 +299,9 @@ def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]
                 "No hierarchy was made.",
                 place=name,
             )
-    columns = ([None if isinstance(x, float) and math.isnan(x) else x for x in frame[name]] for name in levels)
-    return list(zip(*columns, strict=True))
+    required = [name for name in header if name in {*levels, *(f"{level}_{NAME}" for level in levels)}]
+    columns = {name: [None if isinstance(x, float) and math.isnan(x) else x for x in frame[name]] for name in required}
+    return _with_names({name: columns[name] for name in levels}, columns)
 
 
 class HierarchySpec(AttributeSection):
@@ -258,6 +340,11 @@ class HierarchySpec(AttributeSection):
         None,
         description="The number of places of the first level, then the number in each place of the level above; "
         "fitnoise makes the codes. If absent, places or file declares the places.",
+    )
+    names: dict[str, list[str]] | None = Field(
+        None,
+        description="The names of the places of some levels, in the order of tables. If absent, the columns LEVEL_name "
+        "of the file have the names, if there are such columns.",
     )
     column: str | None = Field(
         None,
@@ -302,5 +389,6 @@ class HierarchySpec(AttributeSection):
             DomainError: The file cannot be read, or the keys declare no hierarchy.
         """
         if self.file is None:
-            return Hierarchy(self.levels, self.places, children=self.children, column=self.column)
-        return Hierarchy.from_file(resolve_file(folder, "file", self.file), self.levels, column=self.column)
+            return Hierarchy(self.levels, self.places, children=self.children, column=self.column, names=self.names)
+        file = resolve_file(folder, "file", self.file)
+        return Hierarchy(self.levels, file=file, column=self.column, names=self.names)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
-from fitnoise.kernel.codings import Codes, as_python
+from fitnoise.kernel.codings import Code, Codes, as_python
 from fitnoise.kernel.places import LeafCodes
-from fitnoise.request.attributes._base import Attribute, attribute_document, unknown_value
+from fitnoise.request.attributes._base import NAME, Attribute, attribute_document, unknown_value
 
 
 @final
@@ -18,12 +18,14 @@ class HierarchyLevel(Attribute):
 
     hierarchy: The hierarchy.
     depth: The depth of the level, 0 at the top.
+    names: The name of each place, in the order of the codes; empty without names.
     """
 
     kind, ordered, has_sequence, is_numeric = "level", False, False, False
 
     hierarchy: Attribute = field(repr=False)
     depth: int
+    names: tuple[str, ...] = ()
     column: None = field(init=False, default=None)
     coding: Codes = field(init=False, repr=False, compare=False)
 
@@ -41,6 +43,11 @@ class HierarchyLevel(Attribute):
         """The codes of its places."""
         codes: tuple[str | int, ...] = self.coding.places.codes[self.depth]
         return codes
+
+    @property
+    def further_columns(self) -> dict[str, tuple[Code | float, ...]]:
+        """The names of its places, if they are declared."""
+        return {NAME: self.names} if self.names else {}
 
     @cached_property
     def _positions(self) -> dict[object, int]:
