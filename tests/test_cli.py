@@ -55,7 +55,8 @@ margin = {{ by = "age", values = [9, 9, 9, 8] }}
 """
 COMMANDS = [
     "new", "plan", "count", "count keys", "release", "series status", "series write", "tables", "ask", "combine",
-    "integers", "write report", "write export", "write tables", "write microdata", "write record", "verify",
+    "integers", "write report", "write export", "write tables", "write covariances",
+    "write microdata", "write record", "verify",
     "ledger show", "ledger cap", "ledger open", "ledger head", "ledger verify", "studio",
 ]  # fmt: skip
 RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]

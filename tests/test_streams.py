@@ -106,6 +106,7 @@ COMMANDS = {
     "write report": ["write", "report", "release", "-o", "{n}.html"],
     "write export": ["write", "export", "release", "-o", "{n}"],
     "write tables": ["write", "tables", "release", "-o", "{n}"],
+    "write covariances": ["write", "covariances", "release", "-o", "{n}"],
     "verify": ["verify", "release"],
     "ledger show": ["ledger", "show", "ledger.db"],
     "ledger cap": ["ledger", "cap", "ledger.db", "--rho", "9", "--account", "people"],

@@ -153,7 +153,7 @@ HEADINGS = {
     "Make tables and files from releases": [
         "integers",
         "combine",
-        *(f"write {kind}" for kind in ("report", "export", "tables", "microdata", "record")),
+        *(f"write {kind}" for kind in ("report", "export", "tables", "covariances", "microdata", "record")),
     ],
     "Keep the ledger": [f"ledger {task}" for task in ("show", "cap", "open", "head", "verify")],
     "In the browser": ["studio"],
@@ -676,6 +676,20 @@ _add(
     examples=(
         'fitnoise write tables release/ --table "state by status" --table "state by wages" -o chosen/',
         'fitnoise write tables release/ --table "county by sex" --by state -o states/',
+    ),
+)
+
+_add(
+    "write covariances",
+    """Write the covariances of the numbers of each table of RELEASE, for programs without fitnoise, such as R.
+
+    They follow from the plan, and give sums and shares of a table's numbers their exact errors. Without --table,
+    covariances.json lists the tables left out: those of means, and those with more than 262,144 covariances.
+    """,
+    [_RELEASE, _output("New folder for the files.", required=True), _NAMES],
+    examples=(
+        "fitnoise write covariances release/ -o covariances/",
+        'fitnoise write covariances release/ --table "state by status" -o covariances/',
     ),
 )
 

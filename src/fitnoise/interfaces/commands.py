@@ -69,6 +69,7 @@ from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination, read_combination, records_not_stated, single_release
+from fitnoise.reading.covariances import covariance_files
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import condition_messages, shares, statistic, universe, universe_messages
 from fitnoise.reading.expressions import ask
@@ -94,6 +95,7 @@ from fitnoise.reading.release_files import (
     new_file,
     read_text,
     replace_file,
+    write_texts,
 )
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
 from fitnoise.reporting import Report, Section
@@ -535,6 +537,20 @@ def write_tables_command(
         say(wrote(output / file))
     if as_json:
         emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
+
+
+def write_covariances_command(directory: Path, output: Path, names: tuple[str, ...], as_json: bool) -> None:
+    """Write the covariances of tables as files of a new folder."""
+    with progress(Message("terminal.progress.estimating")):
+        result = Release.read(directory)
+        _check_names(result, names)
+        _check_outside(directory, output)
+        texts = [*covariance_files(result, names)]
+        write_texts(output, texts, say)
+    for file, _ in texts:
+        say(wrote(output / file))
+    if as_json:
+        emit_json({"plan": result.plan.hash, "directory": str(output), "files": [file for file, _ in texts]})
 
 
 def ask_command(

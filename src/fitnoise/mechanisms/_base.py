@@ -247,6 +247,11 @@ class TableErrors(PartAspect, abc.ABC):
         del adjoints
         return None
 
+    def exchangeable_columns(self, i: int) -> frozenset[int]:
+        """Return the columns of the i-th table by whose values covariances differ only if these agree or not."""
+        del i
+        return frozenset()
+
     @abc.abstractmethod
     def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers of the tables, (P,), in people²."""

@@ -76,6 +76,13 @@ class SectorErrors(TableErrors):
         """Return the estimation of every sector from its own answers."""
         return SectorEstimation(self.part.strategy)
 
+    def exchangeable_columns(self, i: int) -> frozenset[int]:
+        """Return the columns that show one exchangeable attribute; in `by_sector` its values only agree or differ."""
+        group, _ = self.part.decomposition.group_of(i)
+        starts = np.cumsum([0, *group.spans])
+        pairs = enumerate(zip(starts.tolist(), group.spans, strict=False))
+        return frozenset(k for k, (start, span) in pairs if span == 1 and group.transpose[start] < group.axes.shape[1])
+
     def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, sector by sector."""
         return by_sector(left_numbers, right_numbers)
