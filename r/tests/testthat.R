@@ -1,0 +1,4 @@
+library(testthat)
+library(fitnoise)
+
+test_check("fitnoise")

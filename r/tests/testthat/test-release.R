@@ -1,0 +1,54 @@
+test_that("tables have labels, codes and margins", {
+  skip_without_command()
+  release <- read_release(release_folder())
+  table <- release$tables$region_by_sex
+  expect_s3_class(table, "tbl_df")
+  expect_named(table, c("region", "region_code", "sex", "sex_code", "value", "std_error", "moe"))
+  expect_identical(table$region, rep(c("North", "=South, old", "Isles"), each = 2))
+  expect_identical(table$region_code, rep(c("01", "02", "03"), each = 2))
+  expect_identical(table$sex_code, rep(1:2, 3))
+  expect_true(all(table$moe > 0 & table$moe <= 20))
+  ages <- release$tables$sex_by_age_cumulative
+  expect_identical(ages$age, rep(0:9, 2))
+  bins <- release$tables$income_by_region
+  expect_identical(unique(bins$income_from), c(NA, 0, 1000.5))
+  expect_identical(unique(bins$income_to), c(0, 1000.5, NA))
+  means <- release$tables$sex_by_pay_mean
+  expect_true(all(means$low <= means$value & means$value <= means$high))
+  expect_output(print(release), "region_by_sex: 6 numbers")
+})
+
+test_that("a folder that is no release is refused", {
+  folder <- tempfile()
+  dir.create(folder)
+  expect_error(read_release(folder), "no release.json", class = "fitnoise_error")
+  writeLines('{"fitnoise_release": 7}', file.path(folder, "release.json"))
+  expect_error(read_release(folder), "format 7", class = "fitnoise_error")
+})
+
+test_that("a release verifies, and an altered table does not", {
+  skip_without_command()
+  verified <- verify(read_release(release_folder()))
+  expect_true(verified$ok)
+  expect_true(all(verified$checks$holds))
+  folder <- tempfile()
+  dir.create(folder)
+  file.copy(release_folder(), folder, recursive = TRUE)
+  file <- file.path(folder, "release", "tables", "region_by_sex.csv")
+  lines <- readLines(file)
+  writeLines(c(lines[1], sub(",f,1,", ",f,1,1", lines[2]), lines[-(1:2)]), file)
+  altered <- verify(file.path(folder, "release"))
+  expect_false(altered$ok)
+  expect_output(print(altered), "FAILS  the CSV tables are the Parquet tables")
+})
+
+test_that("a command that is not there is named", {
+  previous <- options(fitnoise.command = "no-such-command")
+  on.exit(options(previous))
+  expect_error(verify("release"), "no-such-command", class = "fitnoise_error")
+})
+
+test_that("an error of the command is an error here", {
+  skip_without_command()
+  expect_error(ask(read_release(release_folder()), "count(hair = 1)"), "hair", class = "fitnoise_error")
+})
