@@ -4,12 +4,10 @@ import ast
 import re
 from functools import cache
 
-import click
 import jinja2
 import pytest
 
 from fitnoise import messages
-from fitnoise.interfaces.cli import cli
 from refused import refused
 from rooms import product_files
 
@@ -98,24 +96,6 @@ def test_other_languages_are_refused():
 def in_words(codes):
     """Return codes of languages as a sentence has them."""
     return f"{', '.join(codes[:-1])} or {codes[-1]}"
-
-
-@pytest.mark.parametrize(
-    ("command", "codes"),
-    [
-        ("write report", messages.LANGUAGES),
-        ("write export", messages.LANGUAGES),
-        ("studio", messages.COMPLETE_LANGUAGES),
-    ],
-)
-def test_help_names_the_languages(command, codes):
-    """The command line writes them itself, because help loads no catalogue."""
-    with click.Context(cli) as context:
-        result = cli
-        for name in command.split():
-            result = result.get_command(context, name)
-        (option,) = (x for x in result.params if x.name == "language")
-    assert option.help == f"Language: {in_words(codes)}."
 
 
 def test_every_id_is_in_use():

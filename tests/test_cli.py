@@ -16,6 +16,7 @@ import xml.etree.ElementTree as ET
 from fractions import Fraction
 from types import SimpleNamespace
 
+import click
 import numpy as np
 import pytest
 
@@ -29,7 +30,7 @@ from fitnoise.kernel.privacy import pure_mu
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.laplace import planning as matrix
-from fitnoise.messages import Message, ValueKind, english
+from fitnoise.messages import COMPLETE_LANGUAGES, LANGUAGES, Message, ValueKind, english
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, curve
 from fitnoise.reading import release as releases
 from fitnoise.reading.release_files import csv_text, staged
@@ -40,6 +41,7 @@ from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
 from people import AREAS, DATA
 from refused import refused
+from test_catalogues import in_words
 from waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("hardly_searched")
@@ -2262,3 +2264,21 @@ def test_a_question_about_two_releases_is_answered(run, here, pattern):
     assert (code, out, "[release.area-is-an-attribute]" in err) == (8, "", True)
     code, _, err = run("ask", "release", "count()", "--csv", "--json")
     assert (code, "--csv and --json are both given." in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "codes"),
+    [
+        ("write report", LANGUAGES),
+        ("write export", LANGUAGES),
+        ("studio", COMPLETE_LANGUAGES),
+    ],
+)
+def test_help_names_the_languages(command, codes):
+    """The command line writes them itself, because help loads no catalogue."""
+    with click.Context(cli.cli) as context:
+        result = cli.cli
+        for name in command.split():
+            result = result.get_command(context, name)
+        (option,) = (x for x in result.params if x.name == "language")
+    assert option.help == f"Language: {in_words(codes)}."
