@@ -409,9 +409,15 @@ def test_counts_along_a_joint_axis_are_those_of_its_cells(rng):
     assert axes == ((("s",), ("s",)), (("u", "v"), ("u × v",)))
     expected = np.stack([counts[:, u, v] for u, v in domain.joint["u × v"].cells], axis=1)
     np.testing.assert_array_equal(domain.counts_along(counts, axes), expected)
-    counts[0, 2, 2] = 1
-    with refused("data.combination-not-planned"):
+    counts[:, 2, 2] = 1, 2
+    with refused("data.combination-not-planned") as caught:
         domain.counts_along(counts, axes)
+    assert "['u', 'v']" in caught.value.given
+    assert caught.value.given.endswith("is: 3.")
+    # In shares, the counts are no numbers of records.
+    with refused("data.combination-not-planned") as caught:
+        domain.counts_along(counts, axes, parts=2**20)
+    assert caught.value.given.endswith("is: some.")
     for margin in (("u × v", "u"), ("v", "s", "u × v")):
         with refused("domain.joint-axis-beside-attribute"):
             domain.counting_axes(margin)
@@ -474,9 +480,11 @@ def test_a_joint_axis_that_does_not_fit_is_refused(names, cells):
         Domain(axes, [JointAxis(names, cells)])
 
 
-def test_two_joint_axes_have_no_attribute_in_common():
+def test_a_margin_counts_no_attribute_of_two_joint_axes_twice():
     axes = dict(domain_of_three().entries)
-    with refused("domain.joint-axis-invalid"):
-        Domain(axes, [JointAxis(("u", "v"), ((0, 0),)), JointAxis(("v", "s"), ((0, 0),))])
+    domain = Domain(axes, [JointAxis(("u", "v"), ((0, 0),)), JointAxis(("v", "s"), ((0, 0),))])
+    assert domain.counting_axes(("v × s",)) == ((("v", "s"), ("v × s",)),)
+    with refused("domain.joint-axis-beside-attribute"):
+        domain.counting_axes(("u × v", "v × s"))
     with refused("domain.attribute-name-repeated"):
         Domain(axes | {"u × v": axes["s"]}, [JointAxis(("u", "v"), ((0, 0),))])

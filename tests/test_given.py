@@ -560,27 +560,27 @@ WIDE = fn.Domain(
 )
 REFUSED = {
     "no rule": ([], "release.impossible-without-rule", None),
-    "no list": ({"age": 3}, "release.impossible-rule-form", None),
-    "no mapping": ([3], "release.impossible-rule-form", None),
-    "numbers in a list": ([{"age": [0, 14], "marital": "married"}], "release.impossible-rule-form", None),
+    "no list": ({"age": 3}, "domain.impossible-rule-form", None),
+    "no mapping": ([3], "domain.impossible-rule-form", None),
+    "numbers in a list": ([{"age": [0, 14], "marital": "married"}], "domain.impossible-rule-form", None),
     "two lower bounds": (
         [{"age": {"at_least": 0, "above": 3}, "marital": "married"}],
-        "release.impossible-rule-form",
+        "domain.impossible-rule-form",
         None,
     ),
-    "unknown attribute": ([{"agee": 3, "marital": "married"}], "release.impossible-unknown-attribute", "agee"),
-    "unknown value": ([{"age": 3, "marital": "maried"}], "release.impossible-unknown-value", "marital"),
-    "another value": ([{"age": 130, "marital": "married"}], "release.impossible-unknown-value", "age"),
-    "one attribute": ([{"age": 3}], "release.impossible-one-attribute", None),
-    "no attribute": ([{}], "release.impossible-one-attribute", None),
-    "an amount": ([{"age": 3, "pay": 4}], "release.impossible-amount", "pay"),
-    "two levels": ([{"state": "A", "county": "A0", "age": 3}], "release.impossible-two-levels", None),
-    "clipped values": ([{"age": {"at_least": 130}, "marital": "married"}], "release.impossible-cell-cut", "age"),
-    "clipped below": ([{"age": {"at_least": 0}, "marital": "married"}], "release.impossible-cell-cut", "age"),
-    "a bin cut": ([{"group": {"at_most": 14}, "marital": "married"}], "release.impossible-cell-cut", "group"),
-    "bounds on labels": ([{"age": 3, "marital": {"at_least": 2}}], "release.impossible-bounds", "marital"),
-    "dates": ([{"age": {"at_least": "2020-01-01"}, "marital": "married"}], "release.impossible-bounds", "age"),
-    "a date": ([{"age": date(2020, 1, 1), "marital": "married"}], "release.impossible-bounds", "age"),
+    "unknown attribute": ([{"agee": 3, "marital": "married"}], "domain.impossible-unknown-attribute", "agee"),
+    "unknown value": ([{"age": 3, "marital": "maried"}], "domain.impossible-unknown-value", "marital"),
+    "another value": ([{"age": 130, "marital": "married"}], "domain.impossible-unknown-value", "age"),
+    "one attribute": ([{"age": 3}], "domain.impossible-one-attribute", None),
+    "no attribute": ([{}], "domain.impossible-one-attribute", None),
+    "an amount": ([{"age": 3, "pay": 4}], "domain.impossible-amount", "pay"),
+    "two levels": ([{"state": "A", "county": "A0", "age": 3}], "domain.impossible-two-levels", None),
+    "clipped values": ([{"age": {"at_least": 130}, "marital": "married"}], "domain.impossible-cell-cut", "age"),
+    "clipped below": ([{"age": {"at_least": 0}, "marital": "married"}], "domain.impossible-cell-cut", "age"),
+    "a bin cut": ([{"group": {"at_most": 14}, "marital": "married"}], "domain.impossible-cell-cut", "group"),
+    "bounds on labels": ([{"age": 3, "marital": {"at_least": 2}}], "domain.impossible-bounds", "marital"),
+    "dates": ([{"age": {"at_least": "2020-01-01"}, "marital": "married"}], "domain.impossible-bounds", "age"),
+    "a date": ([{"age": date(2020, 1, 1), "marital": "married"}], "domain.impossible-bounds", "age"),
     "a group": ([{"age": "children", "marital": "married"}], "release.impossible-row", "age"),
 }
 
@@ -637,7 +637,7 @@ def test_an_error_about_a_rule_says_what_to_write(case):
 @pytest.mark.parametrize("name", ["age", "group", "marital", "kind"])
 def test_the_advised_condition_can_be_used(name):
     """An error about bounds names a condition in TOML; a rule with this condition is accepted."""
-    with refused("release.impossible-bounds") as caught:
+    with refused("domain.impossible-bounds") as caught:
         fn.given(wide(), impossible=[{name: date(2020, 1, 1), "sex": "f"}])
     condition = str(caught.value).partition("such as ")[2].partition(". Nothing")[0]
     rule = tomllib.loads(f"{name} = {condition}") | {"sex": "f"}
@@ -648,7 +648,7 @@ def test_the_advised_condition_can_be_used(name):
 @pytest.mark.parametrize("bounds", [{"at_least": 6}, {"below": 0}, {"above": 3, "below": 4}])
 def test_bounds_without_a_cell_are_refused(bounds):
     """Such a rule excludes no record, and would be ignored next to another rule."""
-    with refused("release.impossible-no-cell", key="age") as caught:
+    with refused("domain.impossible-no-cell", key="age") as caught:
         fn.given(release_of("pair"), impossible=[CHILDREN, {"age": bounds, "marital": "married"}])
     assert "The values of 'age' are 0 to 5." in str(caught.value)
 
@@ -749,7 +749,7 @@ def test_rules_of_a_file_are_used_on_the_command_line(rule_files, tmp_path, caps
         ("impossible = []", "release.impossible-not-in-file"),
         ("impossible = 3", "release.impossible-not-in-file"),
         (rules + "[more]", "release.impossible-unknown-key"),
-        ("impossible = [3]", "release.impossible-rule-form"),
+        ("impossible = [3]", "domain.impossible-rule-form"),
         ("[[impossible", "spec.not-toml"),
     ]:
         (tmp_path / "wrong.toml").write_text(text, encoding="utf-8")

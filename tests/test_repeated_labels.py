@@ -201,7 +201,7 @@ def test_a_rule_about_impossible_cells_names_such_values_by_code(plan):
     assert frame["value"][0] == frame["moe"][0] == 0
     assert (frame["moe"][1:] > 0).all()
     check_further_columns(frame, fn.table("county", "sex", margin=1), DOMAIN)
-    with refused("release.impossible-label-of-several-codes"):
+    with refused("domain.impossible-label-of-several-codes"):
         fn.given(release, [{"county": "Washington", "sex": "f"}])
 
 

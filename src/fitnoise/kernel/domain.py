@@ -140,8 +140,8 @@ class JointAxis:
     names: At least two axes or levels, of different axes, and no amount.
     cells: The position along each of these, for every cell; in increasing order, each combination once.
 
-    Nothing proves that the other combinations do not occur. A record with one of them is not counted, so a price by
-    these cells holds for any list.
+    Nothing proves that the other combinations do not occur. Data with a counted record of one of them are refused, so
+    a price by these cells holds for any list. A domain may have joint axes by which no design counts.
     """
 
     names: tuple[str, ...]
@@ -170,7 +170,7 @@ class Domain(Mapping[str, Axis]):
         DomainError: A name is empty, or holds a line break, a tab or a double quote.
         DomainError: A value is not an axis.
         DomainError: An amount has a range for each cell of another axis, and the domain has no axis with these cells.
-        DomainError: A joint axis does not fit the axes, or two have one axis in common.
+        DomainError: A joint axis does not fit the axes.
     """
 
     entries: tuple[tuple[str, Axis], ...]
@@ -223,12 +223,11 @@ class Domain(Mapping[str, Axis]):
                 # A share, such as "county in state", must not have the name of an attribute either.
                 _check_name(name, lowered)
                 shares[name], sizes[name] = part, part.size
-        joint_axes, joined = tuple(joint), set[str]()
-        for one in joint_axes:
-            _check_joint(one, by_name, joined)
+        by_joint: dict[str, JointAxis] = {}
+        for one in joint:
+            _check_joint(one, by_name)
             _check_name(one.name, lowered)
-            sizes[one.name] = len(one.cells)
-        by_joint = {one.name: one for one in joint_axes}
+            by_joint[one.name], sizes[one.name] = one, len(one.cells)
         steps = {name: axis.steps for name, axis in items if axis.steps}
         object.__setattr__(self, "entries", items)
         values = (("sizes", sizes), ("steps", steps), ("_by_name", by_name), ("_shares", shares), ("joint", by_joint))
@@ -449,11 +448,11 @@ class Domain(Mapping[str, Axis]):
         shared = dict.fromkeys(self._shares[name].home for name in margin if name in self._shares)
         out = {home: self._path(home, [name for name in margin if self.attribute_of(name) == home]) for home in shared}
         out |= {name: (one.names, (name,)) for name, one in self.joint.items()}
-        joined = {home for name in margin if name in self.joint for home in self.attributes_of(name)}
-        if not joined.isdisjoint(map(self.attribute_of, margin)):
+        joined = [home for name in margin if name in self.joint for home in self.attributes_of(name)]
+        if len(set(joined)) < len(joined) or not set(joined).isdisjoint(map(self.attribute_of, margin)):
             raise DomainError(
                 "joint-axis-beside-attribute",
-                f"The margin {list(margin)} has a joint axis and one of its attributes.",
+                f"The margin {list(margin)} has an attribute twice, at least once in a joint axis.",
                 "Records are counted by each attribute once.",
                 "Count by the joint axis alone.",
                 "Nothing was read and nothing was charged.",
@@ -461,13 +460,14 @@ class Domain(Mapping[str, Axis]):
         return tuple(dict.fromkeys(out.get(self.attribute_of(name), ((name,), (name,))) for name in margin))
 
     def counts_along(
-        self, counts: NDArray[Any], axes: Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
+        self, counts: NDArray[Any], axes: Sequence[tuple[tuple[str, ...], tuple[str, ...]]], parts: int = 1
     ) -> NDArray[Any]:
         """Return counts along the axes of a margin.
 
         Args:
             counts: The counts of the attributes and levels of `axes`, in their order.
             axes: The result of :meth:`counting_axes` for the margin.
+            parts: The count of one record. The error states the number of records if it is 1.
 
         Raises:
             DataError: There are records with a combination of cells that a joint axis does not have.
@@ -476,13 +476,17 @@ class Domain(Mapping[str, Axis]):
         for position, (names, (name, *_)) in enumerate(axes):
             if name in self.joint:
                 cells = np.ravel_multi_index(np.array(self.joint[name].cells).T, [self.sizes[a] for a in names])
-                if np.delete(out, cells, position).any():
+                outside = np.delete(out, cells, position)
+                if outside.any():
                     raise DataError(
                         "combination-not-planned",
-                        f"The data have records with combinations of {list(names)} that the plan does not list.",
-                        "The plan lists all combinations that the declarations of these attributes allow.",
-                        "Make the plan again from the specification. If the error stays, report it to the authors of "
-                        "fitnoise, because the list is then not complete.",
+                        f"The data have combinations of {list(names)} that the plan does not list; the number of "
+                        f"counted records with them is: {int(outside.sum()) if parts == 1 else 'some'}.",
+                        "The plan lists the combinations that the rules about impossible cells allow, and for "
+                        "attributes of one column all that their declarations allow. The number is exact and must not "
+                        "be published.",
+                        "Correct the data or the rules. If no rule is on these attributes, report the error to the "
+                        "authors of fitnoise, because the list is then not complete.",
                         "Nothing was measured and nothing was charged.",
                     )
                 out = out.take(cells, position)
@@ -579,22 +583,21 @@ def _check_classes(home: str, axis: Axis, axes: Mapping[str, Axis]) -> None:
             )
 
 
-def _check_joint(one: JointAxis, by_name: Mapping[str, tuple[str, int, Axis]], joined: set[str]) -> None:
-    """Raise DomainError for a joint axis that does not fit the axes; remember the axes that it joins."""
+def _check_joint(one: JointAxis, by_name: Mapping[str, tuple[str, int, Axis]]) -> None:
+    """Raise DomainError for a joint axis that does not fit the axes."""
     entries = [by_name[name] for name in one.names if name in by_name]
     homes, lengths = {home for home, *_ in entries}, [range(axis.size) for *_, axis in entries if not axis.steps]
-    fits = 1 < len(one.names) == len(lengths) == len(homes) and joined.isdisjoint(homes) and len(one.cells) > 0
+    fits = 1 < len(one.names) == len(lengths) == len(homes) and len(one.cells) > 0
     # A record of a cell that is listed twice would count twice.
     if not fits or [*one.cells] != sorted({*one.cells}) or not all(_is_within(cell, lengths) for cell in one.cells):
         raise DomainError(
             "joint-axis-invalid",
             f"The joint axis of {list(one.names)} does not fit the axes of its domain.",
-            "It joins at least two axes, none of which is an amount or in another joint axis, and lists combinations "
-            "of their cells in increasing order.",
+            "It joins at least two axes, none of which is an amount, and lists combinations of their cells in "
+            "increasing order.",
             "Give such names and combinations.",
             "No domain was made.",
         )
-    joined |= homes
 
 
 def _is_within(cell: Sequence[object], lengths: Sequence[range]) -> bool:

@@ -48,7 +48,7 @@ from fitnoise.kernel.counting import Counter, Margins, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
 from fitnoise.kernel.counting.sealed import sealed as file_of_counts
 from fitnoise.kernel.designs._base import Answers, Counts, Design, Margin, NoiseSource
-from fitnoise.kernel.domain import Domain, axis_key
+from fitnoise.kernel.domain import axis_key
 from fitnoise.kernel.ledger import Ledger, LedgerEntry, Price
 from fitnoise.kernel.order import Order
 
@@ -409,7 +409,7 @@ def _exact_answers(
     The counts are those of `times` periods, each with at most `max_records` records.
     """
     counted = Tally(margins)
-    margin_counts = {m: _margin_counts(counted, axes, m, order.domain) for m, axes in required.items()}
+    margin_counts = {m: _margin_counts(counted, axes, m, order) for m, axes in required.items()}
     tally = Tally(margin_counts, left_out)
     max_records = _max_parts(order, times)
     return [d.exact_answers(tally, order.adjacency, max_records) for d in order.designs]
@@ -456,21 +456,21 @@ def _needed_margins(order: Order, designs: Sequence[Design]) -> set[Margin]:
     """Return all margins of designs of an order, each in the order of the domain, and those of attributes without any.
 
     A design has no margin of an attribute all of whose values count in the same numbers, such as one group of all
-    values. It has none of an attribute that follows from another one of a joint axis. Their own margins make the
-    counter read them, so that the rule for records outside the domain applies there too. No answer depends on these.
+    values. Its own margin makes the counter read it, so that the rule for records outside the domain applies there too.
+    No answer depends on this margin. Each joint axis of the domain has a margin, also without a design that counts by
+    it: records with a combination that it does not list are refused.
     """
     # One order of attributes: designs that name them in different orders share one count.
     position_of = {a: i for i, a in enumerate(order.domain.sizes)}
     needed = {tuple(sorted(m, key=position_of.__getitem__)) for d in designs for m in d.margins()}
     # A level or a share stands for its hierarchy: its counter reads the same column and finds the same records outside.
     read = {a for m in needed for name in m for a in order.domain.attributes_of(name)}
-    # A plan may count by one attribute of a joint axis in place of all: the others are read, and all compared with it.
-    names = {a for d in designs for a in d.attributes()} | set(order.domain.joint)
-    return needed | {(a,) for a in names if not read.issuperset(order.domain.attributes_of(a))}
+    names = {a for d in designs for a in d.attributes() if not read.issuperset(order.domain.attributes_of(a))}
+    return needed | {(a,) for a in names | order.domain.joint.keys()}
 
 
 def _margin_counts(
-    counted: Counts, axes: Sequence[tuple[tuple[str, ...], tuple[str, ...]]], margin: Margin, domain: Domain
+    counted: Counts, axes: Sequence[tuple[tuple[str, ...], tuple[str, ...]]], margin: Margin, order: Order
 ) -> NDArray[Any]:
     """Return counts over a margin, with one axis for each of its names.
 
@@ -478,8 +478,9 @@ def _margin_counts(
         counted: The counts over attributes, as the counter gave them.
         axes: The attributes that are counted for the margin, with the axes to which their cells belong.
         margin: The names of attributes, levels, shares and joint axes.
-        domain: The domain of the order.
+        order: The order.
     """
-    counts = domain.counts_along(counted[tuple(a for names, _ in axes for a in names)], axes)
+    counted_attributes = tuple(a for names, _ in axes for a in names)
+    counts = order.domain.counts_along(counted[counted_attributes], axes, order.unit.parts)
     names = tuple(name for _, names in axes for name in names)
     return counts if names == margin else summed(counts, names, margin)

@@ -1,4 +1,6 @@
-"""The joint axes of a plan: attributes that read one column are planned together, so that their tables agree.
+"""The joint axes of a plan: attributes that are not free of each other are planned together.
+
+Attributes can read one column, and rules can exclude combinations of attributes.
 
 Age and age group of one column are not free of each other. Numbers by group are sums of numbers by age. A plan lists
 their joint cells (:mod:`fitnoise.request.joint_cells`), and measures both tables on this one axis. The queries are the
@@ -7,23 +9,28 @@ So the least privacy cost is at most that of a plan that treats the attributes a
 Gaussian noise are near it. The search for Laplace noise has no such proof, and can find a plan of higher cost. The same
 holds where the records of a unit keep to a pattern. A pattern may name attributes of a joint axis.
 
-Attributes stay free of each other where a plan needs their own axes. A warning then says so
-(:mod:`fitnoise.planning.shared_columns`).
+Attributes of one column stay free of each other where a plan needs their own axes. A warning then says so
+(:mod:`fitnoise.planning.shared_columns`). Rules about impossible cells leave possible joint cells, too. A plan that
+shows such attributes jointly, and needs their own axes, is refused. It would publish noise where no record can be. Its
+bound would not hold for the possible cells.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fitnoise.errors import DomainError
+from fitnoise.errors import DomainError, WorkloadError
+from fitnoise.kernel.arrays import Indices, Integers
 from fitnoise.kernel.domain import JointAxis
 from fitnoise.mechanisms.registry import planner_by_name
 from fitnoise.request.domain import Domain
+from fitnoise.request.impossible_rules import Mask, RuledCells, cells_from_finer
 from fitnoise.request.joint_axes import cells_along, used_joint_axes
-from fitnoise.request.joint_cells import Block, shared_columns
+from fitnoise.request.joint_cells import SharedColumn, dependent_columns, lowest_names, shared_columns
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import (
     Family,
@@ -39,6 +46,12 @@ MAX_JOINT_CELLS = 256
 """The largest number of structured joint cells to which a joint axis may lead: they are planned in less than a minute.
 A group of tables that has more of them without joint axes may have as many."""
 
+MAX_RULED_CELLS = 512
+"""The largest such number for a domain with rules about impossible cells, because rules need joint axes."""
+
+MAX_COMPARED_CELLS = 2**22
+"""The largest number of joint cells that are compared with rules: 4 MiB."""
+
 MAX_COUNTS = 2**24
 """The largest number of counts of one table with all combinations of the attributes of a joint axis: 128 MiB."""
 
@@ -50,10 +63,14 @@ def with_joint_axes(publication: Publication) -> Publication:
 
     Args:
         publication: The publication; no data are read.
+
+    Raises:
+        WorkloadError: The tables cannot be planned with the rules about impossible cells.
     """
     joint: list[JointAxis] = []
     publication = publication.with_joint_axes(()) if publication.domain.axes.joint else publication
-    waiting = [JointAxis(x.attributes, tuple(map(tuple, x.cells.tolist()))) for x in _blocks(publication)]
+    _refuse_source(publication)
+    waiting = [JointAxis(names, tuple(map(tuple, cells.tolist()))) for names, cells in _blocks(publication)]
     names = {name.lower() for name in publication.domain.sizes}
     waiting = [one for one in waiting if one.cells and one.name.lower() not in names]
     number = None
@@ -66,6 +83,7 @@ def with_joint_axes(publication: Publication) -> Publication:
             if _fits(planned, one) and _counts_by(planned, one):
                 joint.append(one)
                 waiting.remove(one)
+    _refuse_unplanned(publication, joint)
     return publication.with_joint_axes(joint) if joint else publication
 
 
@@ -81,30 +99,162 @@ def counted_attributes(workload: Workload) -> set[str]:
     return names
 
 
-def _blocks(publication: Publication) -> Iterator[Block]:
-    """Yield the groups of attributes that are not free of each other, and of which no setting needs an own axis."""
+def _blocks(publication: Publication) -> Iterator[tuple[tuple[str, ...], Integers]]:
+    """Yield the groups of attributes that are not free of each other, and of which no setting needs an own axis.
+
+    Each comes with its possible joint cells, of shape (joint cells, attributes).
+    """
     domain, groups = publication.domain, publication.groups
-    columns = [domain.column(name) for name in domain]
-    if len(set(columns)) == len(columns) or publication.series is not None:
+    if publication.series is not None:
         return
     names = {a for group in groups for a in counted_attributes(group.workload)}
     separate = {domain.attribute_of(a) for group in groups for a in _with_own_axes(group)}
     # A record counts only if all attributes that are read have a cell for its value.
     counted = {domain.attribute_of(a) for group in groups for a in used_attributes(group.workload)}
     counted |= set(domain) if publication.unit.bound is not None else set(domain.drops(publication.source.drops))
-    for column in shared_columns(domain, names, counted):
-        try:
-            blocks = column.blocks
-        except DomainError:
-            continue  # Too many values to be compared.
-        yield from (x for x in blocks if separate.isdisjoint(map(domain.attribute_of, x.attributes)))
+    counted |= _ruled_attributes(domain)
+    ruled_columns = {domain.column(a) for a in _ruled_attributes(domain)}
+    for column in _shared_columns(domain, names, counted):
+        if column.column not in ruled_columns:
+            blocks = ((x.attributes, x.cells) for x in column.blocks)
+            yield from (x for x in blocks if separate.isdisjoint(map(domain.attribute_of, x[0])))
+    yield from (x for x in _ruled_blocks(domain, names, counted) if separate.isdisjoint(map(domain.attribute_of, x[0])))
+
+
+def _ruled_attributes(domain: Domain) -> set[str]:
+    """Return the attributes of rules; each counter reads them."""
+    return {domain.attribute_of(name) for one in domain.ruled_cells for name in one.names}
+
+
+def _shared_columns(domain: Domain, names: set[str], counted: set[str]) -> Iterator[SharedColumn]:
+    """Yield the columns that several attributes read, except for those of too many values to be compared."""
+    columns = [domain.column(name) for name in domain]
+    for column in shared_columns(domain, names, counted) if len(set(columns)) < len(columns) else ():
+        with contextlib.suppress(DomainError):
+            _ = column.joint
+            yield column
+
+
+def _ruled_blocks(domain: Domain, names: set[str], counted: set[str]) -> Iterator[tuple[tuple[str, ...], Integers]]:
+    """Yield the groups of shown attributes of rules, and of their columns, that are not free of each other."""
+    ruled_names = {name for one in domain.ruled_cells for name in one.names}
+    columns = [
+        x
+        for x in _shared_columns(domain, names | ruled_names, counted)
+        if not _ruled_attributes(domain).isdisjoint(map(domain.attribute_of, x.tabulated))
+    ]
+    parts = [([one], {*map(domain.attribute_of, one.names)}) for one in domain.ruled_cells]
+    for homes in ({*map(domain.attribute_of, x.tabulated)} for x in columns):
+        joined = [x for x in parts if not homes.isdisjoint(x[1])]
+        merged = [one for ruled, _ in joined for one in ruled], homes.union(*(x for _, x in joined))
+        parts = [*(x for x in parts if x not in joined), merged]
+    lowest = lowest_names(domain, names)
+    for ruled, homes in parts:
+        displayed = [lowest[home] for home in domain if home in homes and home in lowest]
+        if len(displayed) > 1:
+            here = [x for x in columns if domain.attribute_of(x.tabulated[0]) in homes]
+            cells = _possible_cells(domain, ruled, here, displayed)
+            sizes = [domain.sizes[a] for a in displayed]
+            yield from ((tuple(displayed[i] for i in m), rows) for m, rows in dependent_columns(cells, sizes))
+
+
+def _possible_cells(
+    domain: Domain, ruled: Sequence[RuledCells], columns: Sequence[SharedColumn], displayed: Sequence[str]
+) -> Integers:
+    """Return the possible joint cells of the displayed attributes, of shape (joint cells, displayed), sorted.
+
+    Args:
+        domain: The domain.
+        ruled: The cells that rules leave.
+        columns: The columns that several attributes read.
+        displayed: The shown attributes and levels.
+    """
+    listed = {domain.attribute_of(a) for column in columns for a in column.tabulated}
+    names = [*displayed, *(name for one in ruled for name in one.names)]
+    finest = lowest_names(domain, [a for a in names if domain.attribute_of(a) not in listed])
+    # The axes of the mask: the joint cells of a column, or the cells of one attribute.
+    axes = [(column.tabulated, column.joint) for column in columns]
+    axes += [((a,), np.arange(domain.sizes[a])[:, None]) for a in finest.values()]
+    where = {domain.attribute_of(a): (i, j) for i, (part, _) in enumerate(axes) for j, a in enumerate(part)}
+
+    def cells_of(name: str) -> tuple[int, Indices]:
+        """Return the axis of an attribute, and its cell for each cell of the axis."""
+        i, j = where[domain.attribute_of(name)]
+        return i, cells_from_finer(domain, name, axes[i][0][j])[axes[i][1][:, j]]
+
+    shape = [len(cells) for _, cells in axes]
+    if math.prod(shape) > MAX_COMPARED_CELLS:
+        raise _unplanned(displayed, f"have {math.prod(shape):,} joint cells with the attributes of their columns")
+    possible: Mask = np.ones(shape, dtype=bool)
+    for one in ruled:
+        index = (cells_of(name) for name in one.names)
+        possible &= one.possible[tuple(x.reshape([-1 if k == i else 1 for k in range(len(axes))]) for i, x in index)]
+    shown_axes = sorted({where[domain.attribute_of(a)][0] for a in displayed})
+    possible = np.asarray(possible.any(axis=tuple(i for i in range(len(axes)) if i not in shown_axes)))
+    positions = dict(zip(shown_axes, np.nonzero(possible), strict=True))
+    rows = np.stack([cells[positions[i]] for i, cells in map(cells_of, displayed)], axis=1)
+    return np.asarray(np.unique(rows, axis=0), dtype=np.int64)
+
+
+def _refuse_source(publication: Publication) -> None:
+    """Raise WorkloadError for rules with dropped records, a series, or a pattern that names their attributes."""
+    ruled = _ruled_attributes(publication.domain)
+    reasons = (
+        (publication.source.drops, "its source drops records"),
+        (publication.series is not None, "it is a series"),
+        (any(_has_matrix(group.workload) for group in publication.groups), "its tables have explicit queries"),
+        (
+            not ruled.isdisjoint(publication.unit.pattern.names),
+            "its promise about records names one of their attributes",
+        ),
+    )
+    reason = next((text for applies, text in reasons if applies), None)
+    if ruled and reason is not None:
+        raise WorkloadError(
+            "rules-unsupported",
+            f"The publication has rules about impossible cells, and {reason}.",
+            "Records in impossible cells are refused, in a release of all records together.",
+            'Set outside_domain = "refuse" (an attribute can still drop its own values, by if_outside), and remove the '
+            "series, the promise or the queries. Or remove the rules, and state them after the release (fn.given).",
+            "Nothing was planned.",
+        )
+
+
+def _refuse_unplanned(publication: Publication, joint: Sequence[JointAxis]) -> None:
+    """Raise WorkloadError if tables show attributes of rules jointly, and are not planned on the possible cells."""
+    domain = publication.domain.with_joint_axes(joint)
+    for group in publication.groups if domain.rules else ():
+        names = counted_attributes(group.workload)
+        planned = [
+            {*domain.axes.attributes_of(x.name)} for x in used_joint_axes(domain, used_attributes(group.workload))
+        ]
+        homes = {*map(domain.attribute_of, names)}
+        for attributes, _ in _ruled_blocks(domain, names, {*homes, *_ruled_attributes(domain)}):
+            if not any({*map(domain.attribute_of, attributes)} <= x for x in planned):
+                raise _unplanned(attributes, "are shown together, and a table cannot be counted jointly by them")
+
+
+def _unplanned(attributes: Sequence[str], reason: str) -> WorkloadError:
+    return WorkloadError(
+        "rules-not-planned",
+        f"By the rules, some combinations of {list(attributes)} are impossible. These attributes {reason}.",
+        f"A plan counts the possible ones jointly: at most {MAX_RULED_CELLS} combinations of all attributes that are "
+        "planned one by one. No budget or range may depend on one of the attributes, and there may be "
+        "no explicit queries and no small database.",
+        "Show fewer or coarser attributes, or remove the rules and state them after the release (fn.given).",
+        "Nothing was planned.",
+    )
 
 
 def _with_own_axes(group: Publication) -> set[str]:
     """Return the attributes whose cells some setting of a group of tables names: budgets, ranges, periods."""
     settings = set(group.structured_attributes)
-    matrices = set(group.domain) if any(t.matrix is not None for t, *_ in _templates(group.workload)) else set()
+    matrices = set(group.domain) if _has_matrix(group.workload) else set()
     return settings | matrices | {a for t, *_ in _templates(group.workload) for a in t.weights(group.domain)}
+
+
+def _has_matrix(workload: Workload) -> bool:
+    return any(template.matrix is not None for template, *_ in _templates(workload))
 
 
 def _fits(publication: Publication, one: JointAxis) -> bool:
@@ -119,7 +269,8 @@ def _fits(publication: Publication, one: JointAxis) -> bool:
         name = group.mechanism
         if name is not None and planner_by_name(name).supports(group) is not None:
             return False
-        if _structured_cells(group.workload, group.structured_attributes) > max(MAX_JOINT_CELLS, cells_without):
+        limit = max(MAX_RULED_CELLS if group.domain.rules else MAX_JOINT_CELLS, cells_without)
+        if _structured_cells(group.workload, group.structured_attributes) > limit:
             return False
         if any(_counts(group.domain, one, *table) > MAX_COUNTS for table in _templates(group.workload)):
             return False

@@ -63,17 +63,26 @@ def unrelated(plan: Plan) -> tuple[tuple[str, ...], ...]:
 
 
 def counted_jointly(plan: Plan) -> Iterator[Message]:
-    """Yield a sentence for each group of attributes of one column that the plan counts jointly.
+    """Yield sentences for each group of attributes that the plan counts jointly, and for the rules of its domain.
 
     Args:
         plan: The plan; no data are read.
     """
+    domain = plan.publication.domain
     zeros = {x.name for part in plan.groups for x in axes_with_impossible_rows(part.publication.workload)}
-    for joint in plan.publication.domain.axes.joint.values():
+    homes = [{*map(domain.attribute_of, one.names)} for one in domain.ruled_cells]
+    for joint in domain.axes.joint.values():
         values = (Value("attributes", joint.names), Value("possible", len(joint.cells), ValueKind.COUNT))
-        yield Message("report.shared_column.joint", values)
+        is_ruled = any(len(x.intersection(domain.axes.attributes_of(joint.name))) > 1 for x in homes)
+        yield Message("report.rules.joint" if is_ruled else "report.shared_column.joint", values)
         if joint.name in zeros:
             yield Message("report.shared_column.impossible", (Value("attributes", joint.names),))
+    used = [{*domain.axes.attributes_of(x.name)} for x in domain.axes.joint.values()]
+    for one, ruled in zip(domain.ruled_cells, homes, strict=True):
+        yield Message("report.rules.refused", (Value("attributes", one.names),))
+        if not any(len(ruled & x) > 1 for x in used):
+            # The tables count the same cells as without the rules, so they are the same problem.
+            yield Message("report.rules.nothing", (Value("attributes", one.names),))
 
 
 def _agree(plan: Plan, block: Block) -> bool:
@@ -104,6 +113,7 @@ def _columns(plan: Plan) -> Collection[SharedColumn]:
     # Every attribute of a table is read. With an id all attributes are, because they decide which records count.
     counted = homes | {home for x in designs for name in x.attributes() for home in attributes_along(domain, name)}
     counted |= set(domain) if request.unit.bound is not None else set(domain.drops(source.drops))
+    counted |= {domain.attribute_of(name) for one in domain.ruled_cells for name in one.names}
     return _compared(domain, frozenset(names), frozenset(counted))
 
 

@@ -55,7 +55,7 @@ from fitnoise.reading.contradictions import Distance, refuse_contradicted
 from fitnoise.reading.derived_tables import DerivedTables, Texts
 from fitnoise.reading.description import statistic, universe_messages
 from fitnoise.reading.estimates import Estimate, Estimates, added
-from fitnoise.reading.impossible_cells import ImpossibleCells, Mask, independent_rows, restricted
+from fitnoise.reading.impossible_cells import ImpossibleCells, independent_rows, restricted
 from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.reading.means import file_stubs, mean_columns
@@ -68,6 +68,7 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList
 from fitnoise.request.domain import Domain
+from fitnoise.request.impossible_rules import Mask
 from fitnoise.request.joint_axes import used_joint_axes
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute
@@ -580,7 +581,9 @@ def _domain(domains: Sequence[Domain]) -> Domain:
                     place=name,
                 )
     try:
-        return Domain(attributes)
+        # A rule that not all releases state is left out: numbers of the others could be of impossible cells.
+        common = [x for x in domains[0].rules if all(x in domain.rules for domain in domains)]
+        return Domain(attributes).with_rules(common)
     except DomainError as error:
         raise ReleaseError(
             "attributes-do-not-fit",

@@ -34,10 +34,10 @@ import scipy.sparse as sp
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.mechanisms.numbers import TableNumbers
-from fitnoise.reading.impossible_cells import Mask
 from fitnoise.reading.laws import law
 from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.refusals import UNCOMPUTED, UNMADE
+from fitnoise.request.impossible_rules import Mask
 
 REFUSED = 1e-3
 """The largest probability that published numbers contradict rules that are right, for all rules of a call together."""

@@ -10,38 +10,27 @@ add no information to the tables. For one box this means that no table shows all
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from typing import Any, Self, final
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg as sl
 
-from fitnoise.errors import DomainError, ReleaseError, SpecError, advise_name
+from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.kernel.conditions import Condition, conditions
 from fitnoise.reading.questions import ReaderQuestion, leaves
 from fitnoise.reading.refusals import UNCOMPUTED
-from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList, list_values
 from fitnoise.request.domain import Domain
+from fitnoise.request.impossible_rules import ImpossibleBox, Mask, box_from, chosen_cells
 from fitnoise.request.joint_axes import joint_axis
 from fitnoise.request.workloads import Table
 from fitnoise.solving.sectors import Decomposition, Members, SectorGroup
 
-if TYPE_CHECKING:
-    from fitnoise.kernel.codings import Interval
-
-Mask = npt.NDArray[np.bool_]
-
 MAX_RULE_CELLS = 4_096
 """The largest number of joint cells of the attributes of all rules."""
-
-MAX_NAMED = 20
-"""The largest number of names or values that an error lists."""
 
 DEPENDENCE_TOLERANCE = 1e-9
 """The part of the largest residual up to which a row counts as a combination of other rows."""
@@ -53,13 +42,13 @@ class ImpossibleCells:
     """The cells of a domain in which no counted record is.
 
     domain: The attributes of the tables.
-    rules: The boxes of impossible cells: for each attribute or level of a box a condition on its values.
+    rules: The boxes of impossible cells.
     attributes: The attributes of all rules, in the order of the domain.
     possible: True for the possible joint cells of these attributes, in the shape of their cells.
     """
 
     domain: Domain
-    rules: tuple[tuple[Condition, ...], ...]
+    rules: tuple[ImpossibleBox, ...]
     attributes: tuple[str, ...]
     possible: Mask
 
@@ -77,7 +66,10 @@ class ImpossibleCells:
                 amount, fewer than two attributes, or two levels of one hierarchy. Or bounds cut through a cell or
                 contain no cell. Or there are too many joint cells, or no cell is possible.
         """
-        rules = tuple(_conditions(stated) for stated in impossible)
+        try:
+            rules = tuple(map(box_from, impossible))
+        except DomainError as error:
+            raise _of_release(error) from None
         boxes = [_box(domain, rule, tables) for rule in rules]
         attributes = tuple(a for a in domain if any(a in box for box in boxes))
         shape = tuple(domain[a].size for a in attributes)
@@ -106,17 +98,16 @@ class ImpossibleCells:
     @property
     def document(self) -> list[dict[str, Any]]:
         """The rules as plain JSON values, from which `from_rules` returns the same cells."""
-        return [{c.column: c.document for c in rule} for rule in self.rules]
+        return [rule.document for rule in self.rules]
 
     @property
     def values(self) -> tuple[tuple[ValueList, ...], ...]:
         """The values of each rule in few words, by attribute or level."""
-
-        def chosen(condition: Condition) -> ValueList:
-            name, cells = condition.column, np.flatnonzero(_cells(self.domain, condition))
-            return list_values(name, self.domain[name], cells.tolist())
-
-        return tuple(tuple(map(chosen, rule)) for rule in self.rules)
+        chosen = (chosen_cells(self.domain, rule.conditions) for rule in self.rules)
+        return tuple(
+            tuple(list_values(a, self.domain[a], np.flatnonzero(cells).tolist()) for a, cells in box.items())
+            for box in chosen
+        )
 
     def possible_among(self, domain: Domain, axes: Sequence[str]) -> Mask:
         """Return True for the possible joint cells of some axes, in C order, (cells,).
@@ -182,154 +173,40 @@ def without_rule() -> ReleaseError:
     )
 
 
-def _conditions(stated: object) -> tuple[Condition, ...]:
-    """Return the conditions of a rule, in the order of their names."""
-    try:
-        return conditions(stated)
-    except SpecError as error:
-        raise ReleaseError(
-            "impossible-rule-form",
-            error.given.replace("The value of where", "A rule of impossible cells"),
-            error.needed,
-            error.action,
-            UNCOMPUTED,
-        ) from None
-
-
-def _box(domain: Domain, rule: Sequence[Condition], tables: Iterable[Table]) -> dict[str, Mask]:
+def _box(domain: Domain, rule: ImpossibleBox, tables: Iterable[Table]) -> dict[str, Mask]:
     """Return the cells of a rule, True for those in it, by attribute; for a hierarchy by leaf."""
-    box: dict[str, Mask] = {}
-    for condition in rule:
-        name = condition.column
-        if name not in domain:
-            names = [x for home in domain for x in (home, *domain[home].levels)]
-            raise ReleaseError(
-                "impossible-unknown-attribute",
-                f"A rule is on {name!r}, which is no attribute of the release.",
-                "",
-                advise_name(name, names, _choose(names)),
-                UNCOMPUTED,
-                place=name,
-            )
-        home = domain.attribute_of(name)
-        if domain[home].steps:
-            raise ReleaseError(
-                "impossible-amount",
-                f"A rule is on {name!r}, which is an amount.",
-                "Rules are on attributes whose values have cells of their own.",
-                "Remove the amount from the rule.",
-                UNCOMPUTED,
-                place=name,
-            )
-        if home in box:
-            raise ReleaseError(
-                "impossible-two-levels",
-                f"A rule is on two levels of the hierarchy {home!r}.",
-                "A rule names each hierarchy once.",
-                "Name the places of one level.",
-                UNCOMPUTED,
-                place=name,
-            )
-        box[home] = _cells(domain, condition, tables)[leaves(domain, name)]
-    if len(box) < 2:
-        raise ReleaseError(
-            "impossible-one-attribute",
-            f"A rule is on {', '.join(map(repr, box))} alone." if box else "A rule names no attribute.",
-            "A rule states which values of several attributes do not go together.",
-            "Add another attribute. A value that no record has is left out of the domain of the next plan."
-            if box
-            else "Name two attributes or more.",
-            UNCOMPUTED,
-        )
-    return box
+    try:
+        chosen = chosen_cells(domain, rule.conditions)
+    except DomainError as error:
+        if error.slug == "impossible-unknown-value":
+            # a value that is no value of its attribute can be the name of a row
+            _refuse_row(domain, rule, tables)
+        raise _of_release(error) from None
+    return {domain.attribute_of(name): cells[leaves(domain, name)] for name, cells in chosen.items()}
 
 
-def _cells(domain: Domain, condition: Condition, tables: Iterable[Table] = ()) -> Mask:
-    """Return the cells of an attribute or level that a condition names, (cells,).
+def _of_release(error: DomainError) -> ReleaseError:
+    """Return an error in a rule as one of a release, with its code."""
+    problem = ReleaseError(*error.args, place=error.place)
+    problem.area = error.area
+    return problem.with_outcome(UNCOMPUTED)
 
-    tables: Tables that may have a row with the name of an unknown value.
-    """
-    name, attribute = condition.column, domain[condition.column]
-    chosen = np.zeros(attribute.size, dtype=bool)
-    for code in condition.codes:
-        try:
-            chosen[attribute.position(code)] = True
-        except DomainError as error:
-            if error.code == "domain.label-of-several-codes":
-                raise ReleaseError(
-                    "impossible-label-of-several-codes", error.given, error.needed, error.action, UNCOMPUTED, place=name
-                ) from None
-            cells = _cells_of_row(domain, name, code, tables)
-            if cells:
-                values = ", ".join(list_values(name, attribute, cells).pieces)
-                raise ReleaseError(
-                    "impossible-row",
-                    f"A rule has the value {code!r} of {name!r}, which is the name of a row of a table.",
-                    "A rule names values, or bounds.",
-                    f"Name the values of this row: {values}.",
-                    UNCOMPUTED,
-                    place=name,
-                ) from None
+
+def _refuse_row(domain: Domain, rule: ImpossibleBox, tables: Iterable[Table]) -> None:
+    """Raise ReleaseError if a rule names a row of a table, such as a group, in place of values."""
+    for name, code in ((c.column, code) for c in rule.conditions for code in c.codes if c.column in domain):
+        is_value = code in domain[name].values or code in domain[name].label_codes
+        cells = [] if is_value else _cells_of_row(domain, name, code, tables)
+        if cells:
+            values = ", ".join(list_values(name, domain[name], cells).pieces)
             raise ReleaseError(
-                "impossible-unknown-value",
-                f"A rule has the value {code!r} of {name!r}, which is not declared.",
-                error.needed,
-                advise_name(code, [*attribute.values, *attribute.label_codes], _choose(attribute.values)),
-                UNCOMPUTED,
-                place=name,
-            ) from None
-    if condition.bounds:
-        spans = _spans(attribute)
-        is_date = condition.read is not None
-        if is_date or spans is None:
-            raise ReleaseError(
-                "impossible-bounds",
-                f"A rule has {'a date for' if is_date else 'bounds on'} {name!r}.",
-                f"The values of {name!r} are no {'dates' if is_date else 'numbers or ranges of numbers'}.",
-                f"Write values or bounds that they have, such as {_example(attribute)}.",
+                "impossible-row",
+                f"A rule has the value {code!r} of {name!r}, which is the name of a row of a table.",
+                "A rule names values, or bounds.",
+                f"Name the values of this row: {values}.",
                 UNCOMPUTED,
                 place=name,
             )
-        # a condition with bounds has no codes
-        interval, (start, stop) = cast("Interval", condition.coding), spans
-        inside = (start >= interval.low) & (stop <= interval.high)
-        cut = ~inside & (start < interval.high) & (stop > interval.low)
-        if cut.any():
-            cell = attribute.own_values[int(cut.argmax())]
-            raise ReleaseError(
-                "impossible-cell-cut",
-                f"A bound on {name!r} cuts through the cell {cell!r}.",
-                "A rule holds for all values of a cell.",
-                "Move the bound to an end of this cell, or name the cells.",
-                UNCOMPUTED,
-                place=name,
-            )
-        if not inside.any():
-            raise ReleaseError(
-                "impossible-no-cell",
-                f"The bounds of a rule on {name!r} contain no cell.",
-                f"The values of {name!r} are {attribute.own_values[0]} to {attribute.own_values[-1]}.",
-                "Correct the bounds.",
-                UNCOMPUTED,
-                place=name,
-            )
-        chosen[: len(inside)] = inside
-    return chosen
-
-
-def _spans(attribute: Attribute) -> tuple[Floats, Floats] | None:
-    """Return the numbers x of each cell as start ≤ x < end; None for cells that are no numbers."""
-    declared = attribute.declared()
-    if "cuts" in declared:
-        edges = np.array([-math.inf, *declared["cuts"], math.inf])
-        return edges[:-1], edges[1:]
-    if "clip" in declared:
-        values = np.array(attribute.own_values, dtype=np.float64)
-        starts, ends = values.copy(), np.nextafter(values, math.inf)
-        if declared["clip"]:
-            starts[0], ends[-1] = -math.inf, math.inf
-        return starts, ends
-    return None
 
 
 def _cells_of_row(domain: Domain, name: str, code: object, tables: Iterable[Table]) -> list[int]:
@@ -342,23 +219,6 @@ def _cells_of_row(domain: Domain, name: str, code: object, tables: Iterable[Tabl
             unit[labels.index(code)] = 1
             return np.flatnonzero(view.operator(attribute).rmv(unit)).tolist()
     return []
-
-
-def _choose(names: Sequence[object]) -> str:
-    """Return the advice to use one of some names or values."""
-    if len(names) <= MAX_NAMED:
-        return f"Use one of {[*names]}."
-    return f"Use one of these {len(names):,}: {names[0]!r} to {names[-1]!r}."
-
-
-def _example(attribute: Attribute) -> str:
-    """Return a condition that holds for the first values of an attribute, in the form of TOML."""
-    declared, values = attribute.declared(), list(attribute.own_values[:2])
-    if "cuts" in declared:
-        return f"{{ below = {declared['cuts'][0]:.15g} }}"
-    if "clip" in declared:
-        return f"{{ at_most = {values[0]} }}"
-    return json.dumps(values, ensure_ascii=False) if isinstance(values[0], str) else f"{{ values = {values} }}"
 
 
 # --- the unknowns that remain ---------------------------------------------------------------------------

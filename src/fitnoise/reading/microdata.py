@@ -55,6 +55,7 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import CODE, Attribute
 from fitnoise.request.domain import Domain
 from fitnoise.request.joint_axes import axis_name
+from fitnoise.request.joint_cells import lowest_names
 from fitnoise.request.workloads import Table, list_names
 from fitnoise.solving.invented_records import CountTable, expand, invent, sort_records
 
@@ -330,6 +331,22 @@ class RecordSpace:
                 if codes := attribute.further_columns.get(CODE):
                     yield _RecordColumn(f"{name}_{CODE}", axis, _typed(codes)[cells[first_leaves]])
 
+    def impossible_records(self, values: Indices) -> int:
+        """Return the number of records that rules about impossible cells exclude.
+
+        values: The value of each attribute for each record, (attributes, records).
+        """
+        domain = self._domain
+        where = {x.name: x.axis for x in self.columns if x.name in domain}
+        lowest = lowest_names(domain, where)
+        possible = np.ones(values.shape[1], dtype=bool)
+        for one in domain.ruled_cells:
+            names = [lowest[home] for home in map(domain.attribute_of, one.names) if home in lowest]
+            axes = [where[name] for name in names]
+            cells = (self._leaves(a)[self._first_leaves[i]][values[i]] for a, i in zip(names, axes, strict=True))
+            possible &= one.possible_among(domain, names)[tuple(cells)]
+        return int((~possible).sum())
+
     def attribute(self, name: str) -> Attribute:
         """Return the attribute or level of a column."""
         attribute: Attribute = self._domain[name]
@@ -537,8 +554,9 @@ def microdata(
 
     Raises:
         ReleaseError: The tables show fewer than two attributes, an amount, or an attribute only in groups. Or no table
-            counts every record, there are more than 20 million records, or the records are far from the tables. Or a
-            limit is out of range, or the file exists, has another ending, or cannot be written.
+            counts every record, there are more than 20 million records, or the records are far from the tables. Or
+            some records are impossible by the rules of the plan. Or a limit is out of range, or the file exists, has
+            another ending, or cannot be written.
 
     **Guarantees**
         * The records depend on published numbers only. They are no records of the data.
@@ -571,7 +589,7 @@ def make_records(tables: IntegerTables, seconds: float, batches: int | None, *, 
         anyway: True to accept records far from the tables.
 
     Raises:
-        ReleaseError: No records can be made from these tables, or they are far from the tables.
+        ReleaseError: No records can be made from these tables, or they are far from the tables, or some are impossible.
     """
     space = RecordSpace(tables)
     start, done = time.monotonic(), 0
@@ -588,6 +606,16 @@ def make_records(tables: IntegerTables, seconds: float, batches: int | None, *, 
             f"{records.share_outside:.1%} of the numbers are over one margin from the integer tables.",
             f"At most {MAX_SHARE_OUTSIDE:.0%} may be.",
             f"{_higher_limit(batches, done, seconds, elapsed)} Or accept these records with anyway (--anyway).",
+            UNINVENTED,
+        )
+    impossible = space.impossible_records(values)
+    if impossible:
+        raise ReleaseError(
+            "microdata-impossible",
+            f"{impossible:,} of the invented records are impossible by the rules of the plan.",
+            "Records with attributes that a table shows jointly come near its zeros; all other attributes combine "
+            "freely.",
+            "Make integer tables that include one with all attributes of each rule, by value, or allow more time.",
             UNINVENTED,
         )
     return records

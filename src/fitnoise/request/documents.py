@@ -42,6 +42,7 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute, AttributeSpec, BySpec, resolve_file
 from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import Aim, FiniteQuery
+from fitnoise.request.impossible_rules import ImpossibleBox, PossibleList, Rule, box_from, list_from
 from fitnoise.request.metadata import Metadata, MetadataSpec
 from fitnoise.request.publication import (
     Budget,
@@ -475,8 +476,53 @@ class DataSpec(SpecSection):
 
     def conditions(self) -> dict[str, Any]:
         """Return the content of `where`, as plain values."""
-        bounds = {c: x.model_dump(exclude_none=True) for c, x in self.where.items() if isinstance(x, BoundsSpec)}
-        return {**self.where, **bounds}
+        return _plain_conditions(self.where)
+
+
+def _plain_conditions(where: Mapping[str, Any]) -> dict[str, Any]:
+    """Return conditions by column or attribute as plain values."""
+    bounds = {c: x.model_dump(exclude_none=True) for c, x in where.items() if isinstance(x, BoundsSpec)}
+    return {**where, **bounds}
+
+
+class PossibleSpec(SpecSection):
+    """A list of the combinations of several attributes that are possible; no record has another one."""
+
+    file: str | None = Field(
+        None,
+        description="A CSV file with a column for each attribute or level, with its values; its path is relative to "
+        "the specification. If absent, rows has the combinations.",
+    )
+    attributes: list[str] | None = Field(
+        None, description="The attributes or levels of rows. If absent, the columns of file are the attributes."
+    )
+    rows: list[list[bool | int | str]] | None = Field(
+        None, description="The combinations, each with a value for each of attributes. If absent, file has them."
+    )
+
+    def build(self, folder: Path | None) -> Rule:
+        """Return the rule.
+
+        Args:
+            folder: The folder of the specification; None if it is not known.
+
+        Raises:
+            SpecError: There is not exactly one of a file, and attributes with rows of their values.
+            DomainError: The file cannot be read.
+        """
+        names, rows = self.attributes, self.rows
+        if self.file is not None and names is None and rows is None:
+            return list_from(resolve_file(folder, "file", self.file))
+        if self.file is not None or names is None or rows is None or {*map(len, rows)} != {len(names)}:
+            raise SpecError(
+                "possible-source",
+                "A list of possible combinations has neither a file alone, nor attributes and rows of their values.",
+                "Each row has one value for each of attributes.",
+                "Give file, or attributes and rows.",
+                OUTCOME,
+                place="file",
+            )
+        return PossibleList(tuple(names), tuple(dict.fromkeys(map(tuple, rows))))
 
 
 class CellBudgetsSpec(SpecSection):
@@ -983,6 +1029,15 @@ class Spec(SpecSection):
     domain: dict[str, AttributeSpec] = Field(
         min_length=1, description="The attributes, by name, with all values that the data may hold."
     )
+    impossible: list[dict[str, SingleValue | date | list[SingleValue] | BoundsSpec]] = Field(
+        [],
+        description="Rules about impossible records, each in the form of where, by attribute or level: no record has "
+        "all of these values together. State facts of law or definition, and none that you read off the data. Data "
+        "with such a record are refused, so a release shows every reader that no counted record was impossible.",
+    )
+    possible: list[PossibleSpec] = Field(
+        [], description="Lists of possible combinations of several attributes; all others are impossible."
+    )
     tables: list[TableSpec] = Field(
         [], description="The tables to publish. If absent, the specification asks questions."
     )
@@ -1129,7 +1184,7 @@ class Spec(SpecSection):
         if len(attributes) < len(self.domain):
             wrong.refuse()
         with _located_at("domain"):
-            domain = Domain(attributes)
+            domain = self._with_rules(Domain(attributes), folder_path)
 
         def build_table(table: TableSpec) -> Table | Family:
             built = table.build(domain, folder_path)
@@ -1183,6 +1238,19 @@ class Spec(SpecSection):
                 further.append(group.build(domain, request, folder_path))
         with _located_at("further_tables"):
             return replace(request, further_tables=tuple(further)) if further else request
+
+    def _with_rules(self, domain: Domain, folder: Path | None) -> Domain:
+        """Return a domain with the rules about impossible cells."""
+
+        def checked_rule(rule: Rule) -> Rule:
+            rule.ruled_cells(domain)
+            return rule
+
+        wrong = _SpecErrors()
+        rules = wrong.each(self.impossible, "impossible", lambda x: checked_rule(box_from(_plain_conditions(x))))
+        rules += wrong.each(self.possible, "possible", lambda x: checked_rule(x.build(folder)))
+        wrong.refuse()
+        return domain.with_rules(rules)
 
     @classmethod
     def from_publication(cls, publication: Publication) -> Spec:
@@ -1239,6 +1307,8 @@ class Spec(SpecSection):
             "series": None if publication.series is None else {"attribute": publication.series},
             "budget": cost_document(publication.budget, publication.delta),
             "domain": {name: named_attribute_document(name, a) for name, a in w.domain.items()},
+            "impossible": [rule.document for rule in w.domain.rules if isinstance(rule, ImpossibleBox)],
+            "possible": [rule.document for rule in w.domain.rules if isinstance(rule, PossibleList)],
             "tables": [table_document(p) for p in w.tables.parts],
             "questions": [finite_document(q) for q in publication.questions],
             **mechanism_document(publication),

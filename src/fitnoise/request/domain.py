@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self, final
 
 from fitnoise.errors import DomainError
@@ -16,6 +17,16 @@ from fitnoise.kernel.domain import JointAxis, unknown_attribute
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
+from fitnoise.request.impossible_rules import (
+    NO_DOMAIN,
+    PossibleList,
+    Rule,
+    RuledCells,
+    box_from,
+    connected_cells,
+    list_from,
+    possible_lists,
+)
 
 RESERVED = (
     "value",
@@ -54,6 +65,8 @@ class Domain(Mapping[str, Attribute]):
     """
 
     attributes: tuple[tuple[str, Attribute], ...]
+    rules: tuple[Rule, ...] = field(init=False)
+    """The rules about cells in which no record can be (:meth:`without`, :meth:`only`)."""
     axes: AxisDomain = field(init=False, repr=False, compare=False)
     """The columns and their cells, without labels: the domain as counting, prices and the ledger know it.
 
@@ -96,8 +109,82 @@ class Domain(Mapping[str, Attribute]):
             entries |= dict(zip(a.levels, a.views, strict=True)) | {name: a}
         _refuse_further_columns(entries)
         object.__setattr__(self, "attributes", tuple(items.items()))
+        object.__setattr__(self, "rules", ())
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "_by_name", FixedMapping(entries))
+
+    @checked(DomainError, NO_DOMAIN, "rule")
+    def without(self, rule: Mapping[str, Any] | None = None, /, **by_name: Any) -> Self:
+        """Return this domain with a rule: no record has these values of several attributes together.
+
+        State only what law or definition excludes. A rule that someone reads off the data reveals something about
+        persons, and no noise protects them. Data with a record in an impossible cell are refused before the charge. So
+        a release shows every reader that no counted record was in one.
+
+        Args:
+            rule: The rule as a mapping, for names that are not Python identifiers.
+            by_name: For each attribute or level its values, as in `where` of a specification. They are one value, a
+                list of texts, {"values": […]}, or bounds such as {"at_most": 14}. The name of a cell for missing values
+                is a value; bounds never include such a cell.
+
+        Raises:
+            DomainError: The rule has another form, an unknown attribute or value, an amount, one attribute alone, or
+                two levels of one hierarchy. Or bounds cut through a cell or contain no cell. Or with all rules, no
+                combination with some value is possible, or attributes have more than 262,144 joint cells.
+
+        Example:
+            `domain.without(age={"at_most": 14}, marital=["married", "widowed"])`
+        """
+        return self.with_rules([*self.rules, box_from({**(rule or {}), **by_name})])
+
+    @checked(DomainError, NO_DOMAIN)
+    def only(self, combinations: Any) -> Self:
+        """Return this domain with a rule: only these combinations of several attributes are possible.
+
+        The warnings of :meth:`without` apply. Combinations with missing values must be in the list, too.
+
+        Args:
+            combinations: A CSV file with a column for each attribute or level, with its values. Or a data frame or a
+                mapping with such columns.
+
+        Raises:
+            DomainError: The list cannot be read, or has an unknown attribute or value, an amount, one attribute alone,
+                or two levels of one hierarchy. Or as for :meth:`without`.
+        """
+        return self.with_rules([*self.rules, list_from(combinations)])
+
+    def with_rules(self, rules: Iterable[Rule]) -> Self:
+        """Return this domain with rules about impossible cells in place of its own.
+
+        Args:
+            rules: The rules.
+
+        Raises:
+            DomainError: As for :meth:`without` and :meth:`only`.
+        """
+        domain = copy.copy(self)
+        vars(domain).pop("ruled_cells", None)
+        # boxes first, as in documents
+        ordered = sorted(dict.fromkeys(rules), key=lambda rule: isinstance(rule, PossibleList))
+        object.__setattr__(domain, "rules", tuple(ordered))
+        _ = domain.ruled_cells, domain.counted_axes  # To make them checks the rules.
+        return domain
+
+    @cached_property
+    def ruled_cells(self) -> tuple[RuledCells, ...]:
+        """The possible joint cells by all rules, for each group of attributes that rules connect."""
+        return connected_cells(self, self.rules)
+
+    @property
+    def counted_axes(self) -> AxisDomain:
+        """The axes by which records are counted: also a joint axis for the attributes of each rule.
+
+        A counter refuses records with a combination that one of these does not list. Rules hold for all records,
+        whether a table shows their attributes or not.
+        """
+        lists = (JointAxis(names, tuple(cells)) for names, cells in possible_lists(self, self.rules))
+        joint = [*self.axes.joint.values(), *(one for one in lists if one.name not in self.axes.joint)]
+        return AxisDomain(dict(self.axes.entries), joint)
 
     def with_joint_axes(self, joint: Iterable[JointAxis]) -> Self:
         """Return this domain with the given joint axes in place of its own; it compares equal to this one.

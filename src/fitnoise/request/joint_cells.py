@@ -154,8 +154,12 @@ class SharedColumn:
     tabulated: tuple[str, ...]
 
     @cached_property
-    def _joint(self) -> Integers:
-        """The possible joint cells of the shown attributes, of shape (joint cells, tabulated), sorted."""
+    def joint(self) -> Integers:
+        """The possible joint cells of the shown attributes, of shape (joint cells, tabulated), sorted.
+
+        Raises:
+            DomainError: The attributes declare too many values (`MAX_TRIED_CELLS`).
+        """
         # The other attributes matter, too: a record counts only where all of them have a cell.
         cells = possible_cells(self.attributes.values()).cells
         names = list(self.attributes)
@@ -169,20 +173,10 @@ class SharedColumn:
         Raises:
             DomainError: The attributes declare too many values (`MAX_TRIED_CELLS`).
         """
-        joint, group = self._joint, list(range(len(self.tabulated)))
         sizes = [self.attributes[a].size for a in self.tabulated]
-        for a, b in itertools.combinations(range(len(group)), 2):
-            if group[a] != group[b] and len(_first_rows(joint[:, [a, b]])) < sizes[a] * sizes[b]:
-                group = [group[a] if g == group[b] else g for g in group]
-        members = [[i for i, g in enumerate(group) if g == label] for label in sorted(set(group))]
-        projections = [joint[:, m][_first_rows(joint[:, m])] for m in members]
-        if math.prod(map(len, projections)) > len(joint):
-            # Pairs can be free of each other where all attributes are not.
-            members, projections = [list(range(len(group)))], [joint]
         return tuple(
             Block(self.column, tuple(self.tabulated[i] for i in m), cells, math.prod(sizes[i] for i in m))
-            for m, cells in zip(members, projections, strict=True)
-            if len(m) > 1
+            for m, cells in dependent_columns(self.joint, sizes)
         )
 
     @cached_property
@@ -193,7 +187,7 @@ class SharedColumn:
             DomainError: The attributes declare too many values (`MAX_TRIED_CELLS`).
         """
         result = []
-        for name, possible in zip(self.tabulated, self._joint.T, strict=True):
+        for name, possible in zip(self.tabulated, self.joint.T, strict=True):
             cells = set(range(self.attributes[name].size)) - set(possible.tolist())
             if cells:
                 result.append(Unreached(name, tuple(sorted(cells)), self._cause(name, cells)))
@@ -207,6 +201,25 @@ class SharedColumn:
             if cells.isdisjoint(pair[:, 0].tolist()):
                 return other
         return None
+
+
+def dependent_columns(joint: Integers, sizes: Sequence[int]) -> Iterator[tuple[list[int], Integers]]:
+    """Yield the smallest groups of columns that are not free of each other, each with its different rows, sorted.
+
+    Args:
+        joint: The possible joint cells, of shape (joint cells, columns), sorted.
+        sizes: The number of cells of each column.
+    """
+    group = list(range(len(sizes)))
+    for a, b in itertools.combinations(range(len(group)), 2):
+        if group[a] != group[b] and len(_first_rows(joint[:, [a, b]])) < sizes[a] * sizes[b]:
+            group = [group[a] if g == group[b] else g for g in group]
+    members = [[i for i, g in enumerate(group) if g == label] for label in sorted(set(group))]
+    projections = [joint[:, m][_first_rows(joint[:, m])] for m in members]
+    if math.prod(map(len, projections)) > len(joint):
+        # Pairs can be free of each other where all attributes are not.
+        members, projections = [list(range(len(group)))], [joint]
+    yield from ((m, cells) for m, cells in zip(members, projections, strict=True) if len(m) > 1)
 
 
 def possible_cells(attributes: Iterable[Attribute]) -> JointCells:
@@ -234,6 +247,17 @@ def possible_cells(attributes: Iterable[Attribute]) -> JointCells:
     return JointCells(tried[positions], witness)
 
 
+def lowest_names(domain: Domain, names: Collection[str]) -> dict[str, str]:
+    """Return the lowest of some attributes and levels by attribute: each level is a function of those below it.
+
+    Args:
+        domain: The domain.
+        names: The attributes and levels.
+    """
+    lowest = {domain.attribute_of(name): name for name in sorted(names, key=domain.depth)}
+    return lowest | {name: name for name in names if name in set(domain)}
+
+
 def shared_columns(
     domain: Domain, names: Collection[str], counted: Collection[str] | None = None
 ) -> Iterator[SharedColumn]:
@@ -250,11 +274,7 @@ def shared_columns(
     for name in domain:
         if not domain[name].steps and (counted is None or name in counted or name in homes):
             columns.setdefault(domain.column(name), []).append(name)
-    lowest: dict[str, str] = {}
-    for name in sorted(names, key=domain.depth):
-        # Each level is a function of those below it, so the lowest one shown stands for all.
-        lowest[domain.attribute_of(name)] = name
-    lowest |= {name: name for name in names if name in set(domain)}
+    lowest = lowest_names(domain, names)
     for column, readers in columns.items():
         tabulated = tuple(lowest[name] for name in readers if name in lowest)
         if len(readers) > 1 and tabulated:
