@@ -56,7 +56,7 @@ selection <- function(release, table, by) {
       paste0("\"", covariances$columns, "\"", collapse = ", "), ". Nothing was computed."
     )
   }
-  shown <- names(numbers)[names(numbers) %in% c(by, outer(by, c("_code", "_from", "_to"), paste0))]
+  shown <- names(numbers)[names(numbers) %in% c(by, outer(by, c("_code", "_from", "_to", "_name"), paste0))]
   shown <- setdiff(shown, setdiff(covariances$columns, by))
   # groups by position: two values may have one label
   places <- arrayInd(seq_len(nrow(numbers)), rev(covariances$rows))[, length(covariances$rows):1, drop = FALSE]

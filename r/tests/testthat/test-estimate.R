@@ -130,3 +130,23 @@ test_that("intervals of ratios follow Fieller in every case", {
   impossible <- solve_ratio(-90, 100, 1, 0, 1, 2, c(0, 1))
   expect_identical(c(impossible$value, impossible$low, impossible$high), c(0, 0, 0))
 })
+
+test_that("names of places stay next to their codes", {
+  skip_without_command()
+  folder <- tempfile()
+  dir.create(folder)
+  place <- function(name) file.path(folder, name)
+  writeLines(c("state,county,county_name", "1,01,Kent", "1,02,Kent"), place("places.csv"))
+  writeLines(c(
+    'data.source = "homes"', "[domain.geo]", 'type = "hierarchy"', 'levels = ["state", "county"]', 'file = "places.csv"',
+    'column = "county"', "[[tables]]", 'attributes = ["county"]', "margin = 20"
+  ), place("spec.toml"))
+  writeLines(c("county", rep(c("01", "02"), 100)), place("homes.csv"))
+  run("plan", place("spec.toml"), "-o", place("plan.json"))
+  run("release", place("plan.json"), place("homes.csv"), "--ledger", place("budget.sqlite"), "-o", place("release"))
+  release <- read_release(place("release"))
+  found <- estimate(release, "county", by = "county")
+  expect_named(as_tibble(found), c("county", "county_name", "value", "std_error", "moe"))
+  same(found, ask(release, "count()", by = "county"))
+  same(estimate(release, "county", county_name == "Kent"), ask(release, "count()"))
+})
