@@ -97,6 +97,13 @@ EXPECTED = {
             *("region", "value", "noise_std_error", "sampling_std_error", "std_error", "moe", "cv", "reliability")
         ],
     },
+    "howto/when_the_domain_is_not_known": {
+        "quantile_range": "10000 to under 20000",
+        "close": True,
+        "spent": 0.03,
+        "numbers": 100_001,
+        "near": True,
+    },
     "howto/choose_records": {
         "near": True,
         "leap": [24, 23, None],
