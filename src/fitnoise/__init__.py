@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
         SmallDatabase,
     )
     from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal
+    from fitnoise.request.translations import Translation
     from fitnoise.request.workloads import Family, Table, Workload, all_tables, matrix_workload, table
 
     projections = regions
@@ -106,6 +107,7 @@ __all__ = [
     "Spec",
     "SurveyEstimates",
     "Table",
+    "Translation",
     "Workload",
     "all_tables",
     "combine",
@@ -163,6 +165,7 @@ _ROOMS = {
         "SmallDatabase",
     ),
     "request.targets": ("ByAttribute", "ByTableSize", "PublicTotal"),
+    "request.translations": ("Translation",),
     "request.workloads": ("Family", "Table", "Workload", "all_tables", "matrix_workload", "table"),
 }
 """The names that each package holds."""

@@ -180,11 +180,17 @@ def _checked(document: Document) -> None:
 
 def field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
     """Return a field as a form shows it: the value in the document, or the one that it means by default."""
-    stored = value_at(document, path)
+    stored = value_at(document, _stored_at(document, path))
     value = DEFAULTS[path] if stored is None else stored
     if path == ("privacy", "max_records") and value == 0:
         return ""  # a starter specification has 0, and the publisher has to state it
     return "" if value is None else number_text(value) if isinstance(value, float) else str(value)
+
+
+def _stored_at(document: Mapping[str, Any], path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the place of a field; of titles by language, the place of the title in the language of the publication."""
+    is_by_language = path == ("title",) and isinstance(document.get("title"), Mapping)
+    return (*path, str(document.get("language", "en"))) if is_by_language else path
 
 
 def value_at(document: Any, path: Sequence[str]) -> Any:
@@ -387,7 +393,7 @@ def _field(out: Document, path: tuple[str, ...], form: SubmittedForm) -> None:
         value = real(text, name) if text else None
     else:
         value = text or (None if DEFAULTS[path] is None else "")
-    put(out, path, value)
+    put(out, _stored_at(out, path), value)
 
 
 def cost_shown(document: Mapping[str, Any], path: Sequence[str]) -> tuple[str, str]:
@@ -711,6 +717,16 @@ def _codes(attribute: Document, form: SubmittedForm, files: Sequence[str]) -> No
         attribute.pop("labels", None)
         attribute["codes_file"] = files[0]
     elif "codes" in form and pasted != codes_text(attribute):
+        # The form has one label for each code: those in further languages would be lost, or belong to other codes.
+        if isinstance(attribute.get("labels"), Mapping):
+            raise SpecError(
+                "form-labels-by-language",
+                "The codes were changed, and have labels in several languages.",
+                "The form has room for labels in one language.",
+                "Change codes and labels on the page File.",
+                "Nothing was changed.",
+                place="codes",
+            )
         with refused_at("codes"):
             codes, labels = _listed(pasted)
         attribute.pop("codes_file", None)

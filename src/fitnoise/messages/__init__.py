@@ -15,7 +15,7 @@ import enum
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -155,11 +155,15 @@ class Translator:
     code: The code of BCP 47.
     texts: The texts by their ids.
     `typeset`: True to write numbers with the signs of print; False to write them with the characters of every terminal.
+    names: Other words for names of the publisher, by name.
+    labels: For some attributes the function that returns a label in this language.
     """
 
     code: str
     texts: Mapping[str, str]
     typeset: bool = True
+    names: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
 
     @property
     def unreviewed(self) -> str | None:
@@ -167,8 +171,17 @@ class Translator:
         return self.texts.get("page.language.unreviewed")
 
     def translate(self, text_id: str, **values: object) -> str:
-        """Return a text with values in its braces."""
-        return self.texts[text_id].format_map(values)
+        """Return a text with values in its braces, names in the words of this language."""
+        renamed = {key: self.name(x) if isinstance(x, str) else x for key, x in values.items()}
+        return self.texts[text_id].format_map(renamed)
+
+    def name(self, name: str) -> str:
+        """Return a name of the publisher in the words of this language; any other text as it is."""
+        return self.names.get(name, name)
+
+    def label(self, attribute: str, label: str) -> str:
+        """Return the label of a value in this language."""
+        return self.labels.get(attribute, self.name)(label)
 
     def write(self, message: Message) -> str:
         """Return the text of a message, with its values.
@@ -181,19 +194,19 @@ class Translator:
         return text.format_map({v.key: self.kind(v.kind, v.content) for v in message.values if f"{{{v.key}}}" in text})
 
     def heading(self, heading: Message | str) -> str:
-        """Return the heading of a column: the text of a message, or the name of an attribute as it is."""
-        return heading if isinstance(heading, str) else self.write(heading)
+        """Return the heading of a column: the text of a message, or the name of an attribute."""
+        return self.name(heading) if isinstance(heading, str) else self.write(heading)
 
     def number(self, x: float, decimals: int = 0) -> str:
         """Return a number with this many decimals."""
         return self.format_digits(f"{x:z,.{decimals}f}")  # z: a small number below 0 is rounded to 0, and not to -0
 
     def kind(self, kind: ValueKind, value: Content) -> str:
-        """Return a value of a report, as people read it. Text is printed unchanged, in quotes if it is a `CODE`."""
+        """Return a value of a report, as people read it: a text as :meth:`name`, or in quotes if it is a `CODE`."""
         if isinstance(value, Message):
             return self.write(value)
         if value is None or (isinstance(value, str) and kind is not ValueKind.CODE):
-            return NOTHING if value is None else value
+            return NOTHING if value is None else self.name(value)
         if kind is ValueKind.CHECK:
             return self.texts["report.check.passed" if value else "report.check.failed"]
         if isinstance(value, Sequence) and not isinstance(value, str):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -31,6 +31,7 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.finite_queries import FiniteQuery
 from fitnoise.request.metadata import Metadata
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
+from fitnoise.request.translations import Translation
 from fitnoise.request.workloads import Workload
 from fitnoise.solving.statuses import status_message
 
@@ -51,6 +52,8 @@ def plan(
     budget: Budget | None = None,
     cap: Budget | None = None,
     title: str = "",
+    language: str = "en",
+    translations: Mapping[str, Translation] | None = None,
     objective: Objective | None = None,
     cell_budgets: CellBudgets | None = None,
     questions: Sequence[FiniteQuery] = (),
@@ -83,6 +86,8 @@ def plan(
         budget: The exact budget to spend; the targets are then relative to each other (Problem 2).
         cap: The largest cost; a plan of higher cost is refused.
         title: The title in reports.
+        language: The language of title, labels and names, as a tag of BCP 47.
+        translations: Title, labels and names in further languages, which reports and workbooks can show.
         objective: The objective to minimise; by default every target is met at the least cost.
         cell_budgets: Relative budgets of records (personal privacy).
         questions: Questions with finitely many answers, released with the tables, each for its own ε.
@@ -135,6 +140,8 @@ def plan(
         budget=budget,
         cap=cap,
         title=title or None,
+        language=None if language == "en" else language,
+        translations=translations,
         objective=objective,
         cell_budgets=cell_budgets,
         questions=tuple(questions) or None,

@@ -38,6 +38,7 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.curves import LossSummary, epsilon_at
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
+from fitnoise.request.translations import Translation, languages_document
 
 FORMAT = 4
 """The version of the plan document. A reader refuses every other version."""
@@ -305,12 +306,14 @@ class Plan(HtmlDisplay):
 
     def _document(self, tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the plan document with these entries for tables."""
-        spec = Spec.from_publication(self.publication).document()
+        spec = Spec.from_publication(self.publication, is_measured=True).document()
         answers = [p.document() for p in self.questions]
         entries = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
         joint = [{"attributes": list(x.names), "cells": [list(cell) for cell in x.cells]} for x in self._joint_axes]
-        listed = {"joint_axes": joint} if joint else {}
-        return {"fitnoise_plan": FORMAT, "spec": spec, **listed, "tables": entries, "questions": answers}
+        listed: dict[str, Any] = {"joint_axes": joint} if joint else {}
+        language, further = self.publication.language, self.publication.translations
+        texts = {"languages": languages_document(language, further)} if further or language != "en" else {}
+        return {"fitnoise_plan": FORMAT, "spec": spec, **texts, **listed, "tables": entries, "questions": answers}
 
     @property
     def _joint_axes(self) -> tuple[JointAxis, ...]:
@@ -330,16 +333,17 @@ class Plan(HtmlDisplay):
             return self.full_series._text_and_hash
         document = self._document([p.document() for p in self.groups])
         # The hash covers every claim; a proof adds nothing to its claim, and several proofs prove one claim. Metadata
-        # change nothing that is measured or charged, and may be corrected.
+        # and texts in further languages change nothing that is measured or charged, and may be corrected.
         tables = [{key: x for key, x in entry.items() if key != "proofs"} for entry in document["tables"]]
         spec = {key: x for key, x in document["spec"].items() if key != "metadata"}
-        text, hashed = _canonical(document), document | {"spec": spec, "tables": tables}
+        hashed = {key: x for key, x in document.items() if key != "languages"} | {"spec": spec, "tables": tables}
+        text = _canonical(document)
         hashed_text = text if hashed == document else _canonical(hashed)
         return text, hashlib.sha256(hashed_text.encode()).hexdigest()
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the canonical JSON without the proofs of claimed prices and the metadata, hexadecimal."""
+        """SHA-256 of the canonical JSON without proofs of claimed prices, metadata and languages, hexadecimal."""
         return self._text_and_hash[1]
 
     @classmethod
@@ -419,6 +423,10 @@ class Plan(HtmlDisplay):
         # The names come first, so that a plan of a newer fitnoise is refused for its mechanism.
         mechanisms = [planner_by_name(t["mechanism"]).mechanism for t in tables]
         publication = Spec.parse(document["spec"]).publication()
+        if "languages" in document:
+            stated = document["languages"]
+            further = {tag: Translation(**texts) for tag, texts in stated["further"].items()}
+            publication = replace(publication, language=stated["main"], translations=further)
         if "joint_axes" in document:
             listed = ((tuple(x["attributes"]), tuple(map(tuple, x["cells"]))) for x in document["joint_axes"])
             publication = publication.with_joint_axes([JointAxis(*x) for x in listed])

@@ -51,11 +51,13 @@ class Label:
     text: None for a total.
     code: The code in the data, if it differs from the text.
     is_repeated: True if another value of the attribute may have this text.
+    attribute: The name of the attribute; empty for a total.
     """
 
     text: str | None
     code: str = ""
     is_repeated: bool = False
+    attribute: str = ""
 
 
 @final
@@ -309,9 +311,9 @@ def _labels(table: Table, attribute: Attribute | None, name: str, labels: Sequen
     codes = attribute.label_codes if attribute is not None and table.view(name).is_by_value else ()
     is_repeated = attribute is not None and attribute.cell_names != attribute.values
     texts = [(str(label), str(code)) for label, code in zip(labels, codes, strict=False)]
-    coded = [Label(text, "" if code == text else code, is_repeated) for text, code in texts]
+    coded = [Label(text, "" if code == text else code, is_repeated, name) for text, code in texts]
     # a missing-value category, which follows the codes, has no code of its own
-    return [*coded, *(Label(str(label)) for label in labels[len(coded) :])]
+    return [*coded, *(Label(str(label), attribute=name) for label in labels[len(coded) :])]
 
 
 def _find_table(release: Release | Combination, name: str) -> tuple[AnswerSource, int]:

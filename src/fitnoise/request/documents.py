@@ -39,7 +39,7 @@ from fitnoise.kernel.units import (
     Region,
 )
 from fitnoise.request.arguments import checked
-from fitnoise.request.attributes import Attribute, AttributeSpec, BySpec, resolve_file
+from fitnoise.request.attributes import Attribute, AttributeSection, AttributeSpec, BySpec, resolve_file
 from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import Aim, FiniteQuery
 from fitnoise.request.impossible_rules import ImpossibleBox, PossibleList, Rule, box_from, list_from
@@ -78,6 +78,7 @@ from fitnoise.request.to_document import (
     table_document,
     toml,
 )
+from fitnoise.request.translations import Translation, by_language, main_text, translations_of
 from fitnoise.request.views import VIEWS
 from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
 
@@ -996,8 +997,21 @@ class FurtherTablesSpec(SpecSection):
 class Spec(SpecSection):
     """A specification, with its keys at the top and its sections."""
 
-    title: str = Field(
-        "", description="The title of the publication, shown in reports. If absent, reports have no title."
+    title: str | dict[str, str] = Field(
+        "",
+        description="The title of the publication, shown in reports, or titles by language. If absent, reports have no "
+        "title.",
+    )
+    language: str = Field(
+        "en",
+        description="The language of title, labels and names, as a tag of BCP 47. Labels in this language identify "
+        "values, in every file and question.",
+    )
+    names: dict[str, dict[str, str]] = Field(
+        {},
+        description="Other words for names, by language, which reports and workbooks show: of attributes, levels, "
+        "tables, questions, units, the source, groups and categories for missing values. If absent, they show the "
+        "names.",
     )
     data: DataSpec = Field(
         DataSpec(), description="Public facts about the data. If absent, the defaults of its keys apply."
@@ -1148,7 +1162,7 @@ class Spec(SpecSection):
         wrong = _SpecErrors()
         for name, attribute in self.domain.items():
             with wrong.located_at(f"domain.{name}"):
-                attributes[name] = attribute.build(folder_path)
+                attributes[name] = self._in_main_language(attribute).build(folder_path)
         with wrong.located_at("privacy"):
             unit = PrivacyUnit(
                 p.unit,
@@ -1219,7 +1233,7 @@ class Spec(SpecSection):
                 gap=self.accuracy.gap,
                 cap=cap,
                 budget=budget,
-                title=self.title,
+                title=main_text(self.title, self.language, "title"),
                 objective=objective,
                 cell_budgets=cells,
                 composed_with=tuple(p.composed_with),
@@ -1231,6 +1245,8 @@ class Spec(SpecSection):
                 series=None if self.series is None else self.series.attribute,
                 mechanism=self.mechanism,
                 metadata=metadata,
+                language=self.language,
+                translations=self._translations(),
             )
         further = []
         for i, group in enumerate(self.further_tables):
@@ -1252,20 +1268,42 @@ class Spec(SpecSection):
         wrong.refuse()
         return domain.with_rules(rules)
 
+    def _in_main_language(self, attribute: AttributeSection) -> AttributeSection:
+        """Return an attribute with its labels in the main language alone."""
+        labels = getattr(attribute, "labels", None)
+        return (
+            attribute.model_copy(update={"labels": main_text(labels, self.language, "labels")}) if labels else attribute
+        )
+
+    def _translations(self) -> dict[str, Translation]:
+        """Return the texts in further languages."""
+        labels = {name: getattr(attribute, "labels", None) for name, attribute in self.domain.items()}
+        return translations_of(self.language, self.title, labels, self.names)
+
     @classmethod
-    def from_publication(cls, publication: Publication) -> Spec:
+    def from_publication(cls, publication: Publication, *, is_measured: bool = False) -> Spec:
         """Return the document of a publication.
 
         Args:
             publication: The publication to write.
+            is_measured: True to leave out languages and texts in further languages, which no measurement depends on.
 
         Raises:
             SpecError, WorkloadError: A specification cannot state some part, such as an attribute, a view or a target
                 of another class.
         """
         w, s, u, o = publication.workload, publication.source, publication.unit, publication.objective
+        language, translations = publication.language, {} if is_measured else publication.translations
+        domain = {name: named_attribute_document(name, a) for name, a in w.domain.items()}
+        for name, keys in domain.items():
+            further = {tag: list(x.labels[name]) for tag, x in translations.items() if name in x.labels}
+            if further:
+                keys["labels"] = by_language(language, keys["labels"], further)
+        titles = {tag: x.title for tag, x in translations.items() if x.title}
         document: dict[str, Any] = {
-            "title": publication.title,
+            "title": by_language(language, publication.title, titles),
+            "language": "en" if is_measured else language,
+            "names": {tag: dict(x.names) for tag, x in translations.items() if x.names},
             "data": {
                 "source": s.name,
                 "account": s.account,
@@ -1306,7 +1344,7 @@ class Spec(SpecSection):
             },
             "series": None if publication.series is None else {"attribute": publication.series},
             "budget": cost_document(publication.budget, publication.delta),
-            "domain": {name: named_attribute_document(name, a) for name, a in w.domain.items()},
+            "domain": domain,
             "impossible": [rule.document for rule in w.domain.rules if isinstance(rule, ImpossibleBox)],
             "possible": [rule.document for rule in w.domain.rules if isinstance(rule, PossibleList)],
             "tables": [table_document(p) for p in w.tables.parts],

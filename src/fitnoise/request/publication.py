@@ -19,6 +19,7 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.checks import are_confusable, describe_value, is_plain, is_real
 from fitnoise.kernel.designs.questions import MAX_PEOPLE, QuestionKind
 from fitnoise.kernel.domain import JointAxis
+from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
@@ -29,7 +30,8 @@ from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import FiniteQuery
 from fitnoise.request.metadata import Metadata
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind
-from fitnoise.request.workloads import Table, Workload, file_name_twice, used_attributes
+from fitnoise.request.translations import Translation, check_translations
+from fitnoise.request.workloads import Family, Table, Workload, file_name_twice, used_attributes
 
 MIN_CELL_BUDGET = 1e-6
 """The least relative budget of a cell that can be counted at all."""
@@ -506,6 +508,8 @@ class Publication:
         mechanism: The name of the mechanism that answers the tables, such as "fit-for-use-by-axis". None lets fitnoise
             choose. A small database implies "projection", so this name becomes None.
         metadata: Statements for catalogues and archives. The hash of a plan does not cover them.
+        language: The language of title, labels and names, as a tag of BCP 47.
+        translations: Title, labels and names in further languages, for readers. A plan's hash does not cover them.
 
     Raises:
         SpecError: An argument is out of range, or two arguments do not fit together.
@@ -532,9 +536,12 @@ class Publication:
     series: str | None = None
     mechanism: str | None = None
     metadata: Metadata = field(default_factory=Metadata)
+    language: str = "en"
+    translations: Mapping[str, Translation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         refuse_unless_fields_fit(self, SpecError, "No plan was made.")
+        object.__setattr__(self, "translations", FixedMapping(dict(self.translations)))
         object.__setattr__(self, "privacy", Privacy(self.privacy))
         self._check_amounts()
         self._check_amount_units()
@@ -568,6 +575,27 @@ class Publication:
         self._check_finite()
         self._check_small()
         self._check_series()
+        # A pattern has thousands of tables: their names are listed only where some have other words.
+        names = self._names() if self.translations else {}
+        check_translations(self.language, self.translations, self.domain, names)
+
+    def _names(self) -> dict[str, Iterable[str]]:
+        """Return the names that the publisher chose, by kind; names of one kind stand next to each other on pages."""
+        parts, domain = (self, *self.further_tables), self.domain
+        groups: dict[str, Iterable[str]] = {}
+        for i, part in enumerate(parts):
+            for j, item in enumerate(part.workload.tables.parts):
+                table = item.template if isinstance(item, Family) else item
+                groups |= {f"groups {i} {j} {a}": [x for x, _ in getattr(v, "groups", ())] for a, v in table.views}
+        return {
+            "columns": [x for name, a in domain.items() for x in (name, *a.levels)],
+            "tables": [name for part in parts for name in part.workload.tables.names],
+            "questions": [q.name for q in self.questions],
+            "units": {unit.name for unit in (self.unit, *self.other_units)},
+            "source": [self.source.name],
+            **{f"rows {name}": a.missing_cells for name, a in domain.items()},
+            **groups,
+        }
 
     def _check_amounts(self) -> None:
         """Raise SpecError if the pattern, stated cell budgets or the tables of a small database use an amount."""

@@ -22,10 +22,11 @@ from fitnoise.interfaces.exports.latex import latex
 from fitnoise.interfaces.exports.manifests import IN_FOLDER, check_export, manifest, manifest_place, versions_for
 from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
-from fitnoise.messages import Translator, translator
+from fitnoise.interfaces.wording import wording
+from fitnoise.messages import Translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
-from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of
+from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of, releases
 from fitnoise.reading.refusals import UNWRITTEN, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import check_new_file, check_new_folder, replace_file, write_texts
@@ -179,7 +180,8 @@ def contents(
 
     path: The place of the export; its ending decides the format. Nothing is read or written there.
     """
-    translation, names = translator(language), _names(what, tables)
+    publications = (r.plan.publication for r in releases(what))
+    translation, names = wording(language, publications), _names(what, tables)
     if not path.suffix:
         yield from ((name, text.encode()) for name, text in package(what, names, bands, licence, sdmx=sdmx))
         return

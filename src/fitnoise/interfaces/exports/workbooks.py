@@ -52,8 +52,9 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
             front.write_string(1, 0, language.unreviewed, looks["soft"])
         for i, table in enumerate(tables, 1):
             # Excel takes 31 characters for the name of a sheet, and 255 for the text of a link.
-            name = f"{i} {SHEET.sub(' ', printable(table.name))}"[:31].rstrip()
-            front.write_url(row, 0, f"internal:'{name}'!A1", string=printable(table.name)[:255])
+            table_name = printable(language.name(table.name))
+            name = f"{i} {SHEET.sub(' ', table_name)}"[:31].rstrip()
+            front.write_url(row, 0, f"internal:'{name}'!A1", string=table_name[:255])
             row += 1
             numbers = book.add_format({"num_format": "#,##0" + "." * (table.decimals > 0) + "0" * table.decimals})
             _sheet(book.add_worksheet(name), table, looks | {"number": numbers}, language, source, bands)
@@ -73,7 +74,7 @@ def _sheet(
 
     Every column has a heading of its own, so that a program that reads the sheet by headings finds each once.
     """
-    sheet.write_string(0, 0, printable(table.name), looks["title"])
+    sheet.write_string(0, 0, printable(language.name(table.name)), looks["title"])
     sheet.write_string(1, 0, caption(table, language), looks["soft"])
     margins = [table.margins] if table.ends is None else list(table.ends)
     stubs, each = len(table.stubs), 1 + len(margins) + (table.bands is not None)

@@ -116,28 +116,38 @@ def environment(language: str, also: str = "") -> Environment:
         # Every inserted text passes here: a label can hold control characters that a page must not have.
         finalize=_printable,
     )
+    templates.globals |= in_language(page_language)
     templates.globals |= {
-        "language": page_language,
-        "t": page_language.translate,
-        "number": page_language.number,
-        "kind": page_language.kind,
         "Kind": ValueKind,
-    }
-    templates.globals |= {
-        "heading": partial(heading, page_language),
-        "numbers_of": lambda table: numbers(table, page_language),
         "of_records": of_records,
         "references": references,
         "warnings": warned,
         "unrelated": unrelated,
         "distinct_heading": distinct_heading,
-        "rules": partial(rules, page_language),
         "MARKS": MARKS,
         "BANDS": BANDS,
         "style": style(),
         "type_of": _type,
     }
     return templates
+
+
+def in_language(language: Translator) -> dict[str, Any]:
+    """Return the functions by which templates write in a language, with the words of a publication if it has some."""
+    return {
+        "language": language,
+        "t": language.translate,
+        "number": language.number,
+        "kind": language.kind,
+        "word": language.name,
+        "words": lambda names: ", ".join(map(language.name, names)),
+        "heading": partial(heading, language),
+        "label_of": partial(label_text, language),
+        "title_of": partial(title, language=language),
+        "value_of": partial(value_text, language),
+        "numbers_of": lambda table: numbers(table, language),
+        "rules": partial(rules, language),
+    }
 
 
 def of_records(plan: Plan) -> list[TableSummary]:
@@ -161,7 +171,7 @@ def _type(x: object) -> str:
 
 def heading(language: Translator, heading: Heading) -> str:
     """Return the heading of a column of labels."""
-    return heading.name if heading.view is None else language.heading(heading.view.heading(heading.name))
+    return language.heading(heading.name if heading.view is None else heading.view.heading(heading.name))
 
 
 def meaning(language: Translator, heading: Heading) -> str:
@@ -206,11 +216,22 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def labelled(label: Label, language: Translator) -> str:
-    """Return a label, with its code only if other values may have this label."""
+def label_text(language: Translator, label: Label) -> str:
+    """Return a label in a language, without its code."""
     if label.text is None:
         return language.translate("page.table.total")
-    return printable(f"{label.text} ({label.code})" if label.is_repeated and label.code else label.text)
+    return language.label(label.attribute, label.text)
+
+
+def value_text(language: Translator, attribute: str | None, value: Any) -> str:
+    """Return a value of an attribute, which may be a label; any other value as a text."""
+    return language.label(attribute or "", value) if isinstance(value, str) else language.kind(ValueKind.TEXT, value)
+
+
+def labelled(label: Label, language: Translator) -> str:
+    """Return a label, with its code only if other values may have this label."""
+    text = label_text(language, label)
+    return printable(f"{text} ({label.code})" if label.is_repeated and label.code else text)
 
 
 def render_table(
@@ -254,7 +275,7 @@ def _statistic(table: TableLayout, language: Translator) -> str:
     """Return the statistic that the numbers of a table estimate."""
     headings = (*table.stubs, *([table.across] if table.across else ()))
     changes = any(h.view is not None and h.view.signed for h in headings)
-    names = printable(" × ".join(table.summed))
+    names = _factors(table, language)
     if table.averaged is not None:
         return language.translate("page.caption.means", name=printable(table.averaged))
     if table.is_integer:
@@ -264,13 +285,18 @@ def _statistic(table: TableLayout, language: Translator) -> str:
     return language.translate("page.caption.changes" if changes else "page.caption.counts")
 
 
+def _factors(table: TableLayout, language: Translator) -> str:
+    """Return the names of the attributes that are summed."""
+    return printable(" × ".join(map(language.name, table.summed)))
+
+
 def numbers(table: TableLayout, language: Translator) -> str:
     """Return the heading of the numbers of a table with one column of them; no column of labels has it."""
     stubs = [printable(heading(language, stub)) for stub in table.stubs]
     if table.averaged is not None:
         group_numbers = language.translate("page.table.mean", name=printable(table.averaged))
     else:
-        names = printable(" × ".join(table.summed))
+        names = _factors(table, language)
         group_numbers = (
             language.translate("page.table.sum", names=names) if names else language.translate("page.table.records")
         )
@@ -278,8 +304,9 @@ def numbers(table: TableLayout, language: Translator) -> str:
 
 
 def title(publication: Publication, language: Translator) -> str:
-    """Return the title of a publication; the word for a publication without one."""
-    return publication.title or language.translate("page.label.untitled")
+    """Return the title of a publication in a language; the word for a publication without one."""
+    texts = publication.translations.get(language.code)
+    return (texts and texts.title) or publication.title or language.translate("page.label.untitled")
 
 
 def hashes(source: Tabled, digits: int = 64) -> str:
@@ -333,7 +360,7 @@ def _universe(workload: Workload, name: str, plan: Plan, language: Translator) -
         if text := rules(language, unit):
             yield language.translate("page.universe.rules", unit=unit.name, rules=text)
     if dropped:
-        yield language.translate("page.universe.dropped", names=", ".join(dropped))
+        yield language.translate("page.universe.dropped", names=", ".join(map(language.name, dropped)))
     for values in uncounted_values:
         yield language.translate("page.universe.uncounted", values=listed(values, language))
     for attribute, coded in table.coded(workload.domain).items():
@@ -356,7 +383,8 @@ def _list(language: Translator, messages: Iterable[Message]) -> str:
 
 def listed(values: ValueList, language: Translator) -> str:
     """Return a list of values in a language."""
-    text = f"{values.name} {', '.join(values.pieces)}"
+    pieces = (language.label(values.name, piece) for piece in values.pieces)
+    text = f"{language.name(values.name)} {', '.join(pieces)}"
     return (
         language.translate("page.list.more", values=text, n=language.number(values.omitted_count))
         if values.omitted_count

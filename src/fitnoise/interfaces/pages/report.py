@@ -16,15 +16,24 @@ from typing import TYPE_CHECKING, Any
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports.catalogues import schema_org
-from fitnoise.interfaces.pages.fragments import RenderedTable, digest, environment, render_table, style, title
+from fitnoise.interfaces.pages.fragments import (
+    RenderedTable,
+    digest,
+    environment,
+    in_language,
+    render_table,
+    style,
+    title,
+)
 from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.interfaces.wording import wording
 from fitnoise.kernel.arrays import answers_digest
-from fitnoise.messages import Message, Translator, Value, ValueKind, translator
+from fitnoise.messages import Message, Translator, Value, ValueKind
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.integer_tables import IntegerTables
-from fitnoise.reading.layouts import Tabled, layout, publication_of
+from fitnoise.reading.layouts import Tabled, layout, publication_of, releases
 from fitnoise.reading.refusals import UNWRITTEN, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import check_new_file, read_text, replace_file
@@ -32,6 +41,7 @@ from fitnoise.reading.verification import Check, error_fault
 from fitnoise.reporting import Report
 from fitnoise.request.arguments import checked
 from fitnoise.request.metadata import Metadata
+from fitnoise.request.publication import Publication
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -127,11 +137,13 @@ def page(
 ) -> str:
     """Return the text of a report; arguments and errors as for :func:`report`."""
     page_input = content(what, language=language, bands=bands, totals=totals, tables=tables)
-    return (
-        environment(language)
-        .get_template("made.html" if isinstance(what, DerivedTables) else "report.html")
-        .render(**page_input)
-    )
+    template = environment(language).get_template("made.html" if isinstance(what, DerivedTables) else "report.html")
+    return template.render(**page_input, **in_language(wording(language, _publications(what))))
+
+
+def _publications(what: Plan | Release | DerivedTables) -> list[Publication]:
+    """Return the publications whose names and labels a page shows."""
+    return [x.publication for x in ([what] if isinstance(what, Plan) else [r.plan for r in releases(what)])]
 
 
 def content(
@@ -145,7 +157,7 @@ def content(
     """Return the input of the template of a report; arguments and errors as for :func:`report`."""
     chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
     rule = None if bands is None else [bands.reliable, bands.care]
-    page_language = translator(language)
+    page_language = wording(language, _publications(what))
 
     def common_input() -> dict[str, Any]:
         """Return the input of every page, once its tables are known to exist."""
@@ -170,7 +182,7 @@ def content(
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
             "tables": views_of_tables,
             "count": len(what),
-            "rules": any(view.layout.impossible for view in views_of_tables),
+            "has_rules": any(view.layout.impossible for view in views_of_tables),
         }
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
     # A plan has no numbers yet, so its report has no tables with values.

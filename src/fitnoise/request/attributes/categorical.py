@@ -330,9 +330,10 @@ class CategoricalSpec(AttributeSection):
     codes: list[bool | int | str] | None = Field(
         None, description="The codes in the data. If absent, codes_file names the file with the codes."
     )
-    labels: list[str] | None = Field(
+    labels: list[str] | dict[str, list[str]] | None = Field(
         None,
-        description="The label of each code in tables, in the order of the codes. If absent, tables show the codes.",
+        description="The label of each code in tables, in the order of the codes; or lists of labels by language, one "
+        "of them the language of the publication. If absent, tables show the codes.",
     )
     codes_file: str | None = Field(
         None,
@@ -373,7 +374,8 @@ class CategoricalSpec(AttributeSection):
                 "No data were read.",
                 place="codes",
             )
-        if self.labels is not None and (self.codes is None or len(self.labels) != len(self.codes)):
+        lists = self.labels.values() if isinstance(self.labels, dict) else [] if self.labels is None else [self.labels]
+        if any(self.codes is None or len(labels) != len(self.codes) for labels in lists):
             raise SpecError(
                 "labels-misfit",
                 "The labels are not one for each of the codes.",
@@ -403,6 +405,7 @@ class CategoricalSpec(AttributeSection):
         codes = self.codes or []
         if self.labels is None:
             return Categorical(codes, **options)
+        assert isinstance(self.labels, list)  # noqa: S101 - the specification has chosen its main language
         Categorical(codes)  # a repeated code would vanish silently in the mapping below
         # A mapping states codes with labels as Python users do, so there is one path to the checks.
         return Categorical(dict(zip(codes, self.labels, strict=True)), **options)

@@ -1,0 +1,255 @@
+"""The texts of a publication in further languages: for readers only, so no number and no hash of a plan has them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from fitnoise.errors import SpecError
+from fitnoise.kernel.codings import Code, encodable
+from fitnoise.kernel.immutable import FixedMapping
+from fitnoise.messages import LANGUAGES
+from fitnoise.request.arguments import refuse_unless_fields_fit
+from fitnoise.request.attributes import Attribute
+
+_TAG = re.compile("[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+
+
+@final
+@dataclass(frozen=True)
+class Translation:
+    """The texts of a publication in one language, for readers.
+
+    Codes, and the labels and names of the publication itself, identify values and tables; these texts do not.
+
+    Args:
+        title: The title; empty for the title of the publication.
+        labels: For categorical attributes, one label for each code, in the order of the codes.
+        names: Other words for names that the publication has: of attributes and levels, tables, questions, units, the
+            source, groups, and categories for missing values.
+
+    Raises:
+        SpecError: A text is empty or UTF-8 cannot write it, or an argument has another class.
+    """
+
+    title: str = ""
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        refuse_unless_fields_fit(self, SpecError, "No plan was made.")
+        labels = FixedMapping({name: tuple(texts) for name, texts in self.labels.items()})
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "names", FixedMapping(dict(self.names)))
+        for text in (*self.names.values(), *(text for texts in labels.values() for text in texts)):
+            if not isinstance(text, str) or not text.strip() or not encodable(text):
+                raise SpecError(
+                    "translated-text-invalid",
+                    f"A label or a name in a further language is {text!r}.",
+                    "It must be a non-empty text that UTF-8 can write.",
+                    "Give such a text.",
+                    "No plan was made.",
+                )
+
+    def document(self) -> dict[str, Any]:
+        """Return the texts as plain JSON values, without empty parts."""
+        labels = {name: list(texts) for name, texts in self.labels.items()}
+        parts = {"title": self.title, "labels": labels, "names": dict(self.names)}
+        return {key: part for key, part in parts.items() if part}
+
+
+def check_translations(
+    main: str,
+    translations: Mapping[str, Translation],
+    attributes: Mapping[str, Attribute],
+    names: Mapping[str, Iterable[str]],
+) -> None:
+    """Raise SpecError for an invalid language, and for texts that do not fit a publication.
+
+    The language of the publication itself may be any. A further language needs texts of reports.
+
+    Args:
+        main: The language of the publication.
+        translations: The texts by language.
+        attributes: The attributes of the domain.
+        names: The names of the publication, by kind; names of one kind stand next to each other on pages.
+    """
+    _check_tag(main)
+    names_by_kind = {kind: set(listed) for kind, listed in names.items()}
+    for language, texts in translations.items():
+        _check_tag(language)
+        if language == main and (texts.title or texts.labels):
+            raise SpecError(
+                "translation-into-own-language",
+                f"The publication is in {language!r}, and has another title or other labels in {language!r}.",
+                "Only names have other words in this language.",
+                "State the title and the labels once.",
+                "No plan was made.",
+                place="language",
+            )
+        if language not in (*LANGUAGES, main):
+            raise SpecError(
+                "language-without-reports",
+                f"Texts are given in {language!r}.",
+                f"Reports are in {', '.join(LANGUAGES)}. Only the language of the publication itself may be another.",
+                f"Remove these texts, or set language = {language!r} if it is the language of all titles and labels.",
+                "No plan was made.",
+                place="language",
+            )
+        _check_names(language, texts.names, names_by_kind)
+        for name, labels in texts.labels.items():
+            attribute = attributes.get(name)
+            own_labels = getattr(attribute, "labels", None)  # only categorical attributes have labels
+            if attribute is None or own_labels is None:
+                raise SpecError(
+                    "translated-labels-of-no-codes",
+                    f"Labels in {language!r} are given for {name!r}, which is no categorical attribute with labels.",
+                    "Labels in a further language stand for labels of the publication itself.",
+                    "Give the attribute labels in the language of the publication, too, or remove these.",
+                    "No plan was made.",
+                    place=f"domain.{name}.labels",
+                )
+            _check_labels(language, name, (attribute.declared()["codes"], own_labels), labels)
+
+
+def _check_labels(
+    language: str, name: str, declared: tuple[Sequence[Code], Sequence[str]], labels: Sequence[str]
+) -> None:
+    """Raise SpecError unless there is one label for each code, and equal ones exactly where the main ones are equal."""
+    key, (codes, main) = f"domain.{name}.labels", declared
+    if len(labels) != len(main):
+        raise SpecError(
+            "translated-labels-misfit",
+            f"The attribute {name!r} has {len(main)} codes and {len(labels)} labels in {language!r}.",
+            "Each code needs one label in each language.",
+            "Give as many labels as codes, in the same order.",
+            "No plan was made.",
+            place=key,
+        )
+    pairs = set(zip(main, labels, strict=True))
+    counts = (Counter(pair[i] for pair in pairs) for i in (0, 1))
+    twice = next((text for count in counts for text, n in count.items() if n > 1), None)
+    if twice is not None:
+        raise SpecError(
+            "translated-label-twice",
+            f"The label {twice!r} of {name!r} does not have exactly one counterpart in {language!r}.",
+            "Values have the same label in one language if and only if they have the same label in every other.",
+            "Give different values different labels.",
+            "No plan was made.",
+            place=key,
+        )
+    own_codes = set(codes)
+    for code, label in zip(codes, labels, strict=True):
+        # A table would show the number of one value under the code of another.
+        if label != code and label in own_codes:
+            raise SpecError(
+                "translated-label-of-another-code",
+                f"The label {label!r} of {name!r} in {language!r} is the code of another value.",
+                "A label that is also a code must be the label of that code.",
+                "Give the value another label.",
+                "No plan was made.",
+                place=key,
+            )
+
+
+def _check_names(language: str, translated: Mapping[str, str], names_by_kind: Mapping[str, set[str]]) -> None:
+    """Raise SpecError for an unknown name, a name without a letter, and one word for two names of a kind."""
+    key = f"names.{language}"
+    for name in translated:
+        # A number on a page must never be taken for a name.
+        if not any(c.isalpha() for c in name) or not any(name in names for names in names_by_kind.values()):
+            raise SpecError(
+                "translated-name-unknown",
+                f"Another word for the name {name!r} is given in {language!r}.",
+                "The publication has no such name with a letter: of an attribute, a level, a table, a question, a unit,"
+                " the source, a group or a category for missing values.",
+                "Correct the name, or remove it.",
+                "No plan was made.",
+                place=key,
+            )
+    for names in names_by_kind.values():
+        counts = Counter(translated.get(name, name) for name in names)
+        twice = next((word for word, n in counts.items() if n > 1), None)
+        if twice is not None:
+            raise SpecError(
+                "translated-name-twice",
+                f"Two names are {twice!r} in {language!r}.",
+                "Readers must be able to distinguish them.",
+                "Give one of them another word.",
+                "No plan was made.",
+                place=key,
+            )
+
+
+def _check_tag(language: str) -> None:
+    if _TAG.fullmatch(language) is None:
+        raise SpecError(
+            "language-tag-invalid",
+            f"A language is {language!r}.",
+            "It must be a tag of BCP 47.",
+            "Write a tag such as 'en', 'fr' or 'pt-BR'.",
+            "No plan was made.",
+            place="language",
+        )
+
+
+def main_text(texts: Any, language: str, key: str) -> Any:
+    """Return a text, or a list of texts, of the main language; a mapping has one for each language.
+
+    Raises:
+        SpecError: The mapping lacks the main language.
+    """
+    if not isinstance(texts, Mapping):
+        return texts
+    if language not in texts:
+        raise SpecError(
+            "main-language-missing",
+            f"The languages of {key} are {', '.join(texts)}.",
+            f"One of them must be the language of the publication, which is {language!r}.",
+            "Add a text in this language, or state the language of the publication as language at the top.",
+            "No plan was made.",
+            place=key,
+        )
+    return texts[language]
+
+
+def further_texts(texts: Any, language: str) -> dict[str, Any]:
+    """Return the texts of all languages but the main one; none unless they are given by language."""
+    return {tag: text for tag, text in texts.items() if tag != language} if isinstance(texts, Mapping) else {}
+
+
+def translations_of(
+    language: str, title: Any, labels: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]
+) -> dict[str, Translation]:
+    """Return the texts by language, from texts by what they are for.
+
+    Args:
+        language: The main language.
+        title: The title, or titles by language.
+        labels: For each attribute its labels, or its labels by language.
+        names: The words for names, by language.
+    """
+    titles = further_texts(title, language)
+    by_attribute = {name: further_texts(texts, language) for name, texts in labels.items()}
+    tags = dict.fromkeys([*titles, *(tag for texts in by_attribute.values() for tag in texts), *names])
+    return {
+        tag: Translation(
+            titles.get(tag, ""),
+            {name: texts[tag] for name, texts in by_attribute.items() if tag in texts},
+            names.get(tag, {}),
+        )
+        for tag in tags
+    }
+
+
+def languages_document(language: str, translations: Mapping[str, Translation]) -> dict[str, Any]:
+    """Return the language of a publication with the texts in further languages, as a plan has them."""
+    return {"main": language, "further": {tag: texts.document() for tag, texts in translations.items()}}
+
+
+def by_language(language: str, main: Any, further: Mapping[str, Any]) -> Any:
+    """Return a text as a specification states it: by language if there are further ones, otherwise alone."""
+    return {language: main, **further} if further else main

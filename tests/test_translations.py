@@ -1,0 +1,398 @@
+"""Titles, labels and names in several languages: for readers only, and never part of what is measured."""
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from fitnoise.interfaces.cli import main
+from fitnoise.interfaces.pages import fragments, report
+from fitnoise.interfaces.wording import wording
+from fitnoise.messages import LANGUAGES
+from fitnoise.reading.layouts import layout
+from fitnoise.request.documents import Spec
+from fitnoise.request.translations import Translation
+from fitnoise_check.plan import check
+from fitnoise_studio import forms
+from fitnoise_studio.access import SubmittedForm
+from laws.releases import answered
+from refused import refused
+
+TOML = """
+language = "en"
+title = { en = "People", fr = "Population", de = "Bevölkerung" }
+
+[data]
+source = "register"
+
+[privacy]
+unit = "person"
+
+[domain.area]
+type = "categorical"
+codes = ["DE1", "DE2", "DE3"]
+labels = { en = ["north", "south", "west"], fr = ["nord", "sud", "ouest"] }
+missing = { unknown = ["9"] }
+
+[domain.age]
+type = "binned"
+cuts = [20, 40.5, 65]
+
+[domain.month]
+type = "ordered"
+low = 1
+high = 12
+
+[[tables]]
+attributes = ["area", "age"]
+margin = 10
+
+[[tables]]
+name = "groups"
+attributes = ["month"]
+groups = { area = { coast = ["north", "west"], inland = "south" } }
+margin = 10
+
+[[tables]]
+name = "spans"
+attributes = ["area"]
+ranges = { age = [["under 20", "20 to under 40.5"]] }
+cumulative = "month"
+margin = 10
+
+[names.fr]
+area = "région"
+age = "âge"
+month = "mois"
+unknown = "inconnu"
+coast = "littoral"
+inland = "intérieur"
+person = "personne"
+register = "registre"
+"area by age" = "Région et âge"
+groups = "Groupes"
+spans = "Plages"
+
+[names.en]
+age = "Age in years"
+"""
+
+
+@cache
+def publication():
+    return Spec.from_toml(TOML).publication()
+
+
+@cache
+def plan():
+    return fn.plan(publication(), gap=None)
+
+
+@cache
+def release():
+    """Return a release without records, whose noisy answers are all different."""
+    rng = np.random.default_rng(1)
+    return fn.Release(plan(), [rng.integers(0, 10**8, n) for n in plan().groups[0].strategy.lengths])
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+def test_a_specification_and_its_publication_have_all_texts():
+    stated = publication()
+    assert stated.title == "People"
+    assert stated.domain["area"].labels == ("north", "south", "west")
+    assert {*stated.translations} == {"fr", "de", "en"}
+    assert stated.translations["fr"].labels == {"area": ("nord", "sud", "ouest")}
+    assert stated.translations["de"] == Translation("Bevölkerung")
+    spec = Spec.from_publication(stated)
+    assert spec.publication() == stated
+    assert Spec.from_toml(spec.to_toml()).publication() == stated
+
+
+def test_plans_that_differ_in_further_texts_have_one_hash_and_one_account():
+    other = replace(publication(), translations={"it": Translation("Popolazione")})
+    single = replace(publication(), translations={}, language="pt-BR")
+    for changed in (other, single):
+        changed_plan = fn.plan(changed)
+        assert changed_plan.hash == plan().hash
+        assert changed_plan.to_json() != plan().to_json()
+        assert changed_plan.order.account == plan().order.account
+        assert fn.Plan.from_json(changed_plan.to_json()).publication == changed
+    assert fn.plan(replace(publication(), title="Persons")).hash != plan().hash
+
+
+def test_a_plan_in_english_only_has_no_languages():
+    single = fn.plan(replace(publication(), translations={}))
+    assert "languages" not in json.loads(single.to_json())
+    assert fn.plan(publication()).hash == single.hash
+
+
+def test_a_plan_keeps_its_texts_and_others_can_check_its_hash():
+    text = plan().to_json()
+    read = fn.Plan.from_json(text)
+    assert read.publication == publication()
+    assert read.to_json() == text
+    assert f"SHA-256 {plan().hash}" in list(check(text.encode(), plan().hash))
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        lambda d: d["languages"].update(main="nothing at all"),
+        lambda d: d["languages"].update(further={"fr": {"labels": {"area": ["nord"]}}}),
+        lambda d: d["languages"]["further"]["fr"].update(notes="x"),
+        lambda d: d["languages"]["further"]["fr"].update(title=""),
+        lambda d: d["languages"].update(more=1),
+        lambda d: d.update(languages=None),
+        lambda d: d.update(languages={"main": "en", "further": {}}),
+    ],
+)
+def test_damaged_languages_of_a_plan_are_refused(alter):
+    document = json.loads(plan().to_json())
+    alter(document)
+    with refused(
+        "plan.plan-damaged",
+        "plan.plan-contradicts-itself",
+        "spec.language-tag-invalid",
+        "spec.translated-labels-misfit",
+    ):
+        fn.Plan.from_json(json.dumps(document))
+
+
+TEXTS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, categories=["L"]), min_size=1, max_size=5)
+
+
+@given(st.lists(TEXTS, min_size=3, max_size=3), st.sampled_from([x for x in LANGUAGES if x != "en"]))
+def test_labels_fit_if_and_only_if_they_distinguish_the_same_values(labels, language):
+    """The labels are letters, so none is a code of another value."""
+    texts = {language: Translation(labels={"area": labels})}
+    if len({*labels}) == len(labels):
+        spec = Spec.from_publication(replace(publication(), translations=texts))
+        assert spec.publication().translations[language].labels["area"] == tuple(labels)
+    else:
+        with refused("spec.translated-label-twice", key="domain.area.labels"):
+            replace(publication(), translations=texts)
+
+
+def test_repeated_labels_are_repeated_in_every_language():
+    towns = fn.Categorical({"1": "Washington", "2": "Yakima", "3": "Washington"})
+    workload = fn.Workload(fn.Domain(town=towns), [fn.table("town", margin=3)])
+    same = Translation(labels={"town": ["Ouachington", "Yaquima", "Ouachington"]})
+    assert fn.Publication(workload, translations={"fr": same}).translations["fr"] == same
+    for labels in (["A", "B", "C"], ["A", "A", "A"]):
+        with refused("spec.translated-label-twice"):
+            fn.Publication(workload, translations={"fr": Translation(labels={"town": labels})})
+
+
+# --- what readers see ------------------------------------------------------------------------------------------------
+
+OWN_WORDS = {"north", "south", "west", "unknown", "coast", "inland", "area", "month", "person", "register", "People"}
+
+
+def visible_words(page):
+    """Return the words that people see in a page."""
+    visible = re.sub(r"<style>.*?</style>|<[^<>]*>", " ", page, flags=re.DOTALL)
+    return {*re.findall(r"\w+", visible)}
+
+
+def test_a_report_has_the_words_of_its_language():
+    page = report.page(release(), language="fr", totals=True)
+    # Values of free tables are named as `fitnoise plan --free` takes them.
+    french = visible_words(re.sub(r"<p>[^<]*fitnoise plan --free[^<]*</p>", "", page))
+    assert french & OWN_WORDS == set()
+    assert {"nord", "sud", "ouest", "inconnu", "littoral", "région", "mois", "personne", "registre"} <= french
+    assert visible_words(report.page(release(), language="en", totals=True)) >= OWN_WORDS
+    german = visible_words(report.page(release(), language="de"))
+    assert "Bevölkerung" in german
+    assert {"north", "unknown"} <= german
+
+
+def test_names_in_the_own_language_are_headings():
+    assert ">Age in years<" in report.page(release())
+    assert "Age in years" not in release()["area by age"].columns
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_label_has_the_number_of_its_value(language, tmp_path):
+    """Detects labels in another order than the codes: each French label stands next to the number of its code."""
+    table = layout(release(), "area by age")
+    text = wording(language, [publication()])
+    labels = dict(
+        zip(
+            ["DE1", "DE2", "DE3"],
+            ["nord", "sud", "ouest"] if language == "fr" else ["north", "south", "west"],
+            strict=True,
+        )
+    )
+    for (label,), value in zip(table.rows, table.values, strict=True):
+        if label.code:
+            assert fragments.labelled(label, text) == labels[label.code]
+            row = release()["area by age"].query("area_code == @label.code")["value"]
+            assert value == pytest.approx(row.to_numpy())
+    sheet = openpyxl.load_workbook(fn.export(release(), tmp_path / "a.xlsx", language=language)).worksheets[1]
+    assert [sheet.cell(5 + i, 1).value for i in range(3)] == [*labels.values()]
+    assert [sheet.cell(5 + i, 2).value for i in range(3)] == [*labels]
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("en", ["under 20", "20 to under 40.5", "40.5 to under 65", "65 or more"]),
+        ("de", ["unter 20", "20 bis unter 40,5", "40,5 bis unter 65", "65 und mehr"]),
+        ("es", ["menos de 20", "de 20 a menos de 40,5", "de 40,5 a menos de 65", "65 o más"]),
+        ("fr", ["moins de 20", "de 20 à moins de 40,5", "de 40,5 à moins de 65", "65 ou plus"]),
+        ("it", ["meno di 20", "da 20 a meno di 40,5", "da 40,5 a meno di 65", "65 o più"]),
+    ],
+)
+def test_bins_are_in_the_language(language, expected):
+    text = wording(language, [publication()])
+    bins = publication().domain["age"].own_values
+    assert [text.label("age", x) for x in bins] == expected
+    assert text.label("age", f"{bins[0]} – {bins[1]}") == f"{expected[0]} – {expected[1]}"
+    page = report.page(release(), language=language)
+    assert f"{expected[0]} – {expected[1]}" in page
+
+
+def test_answers_that_are_labels_are_in_the_language():
+    question = fn.FiniteQuery.median("typical", "age", people=5, epsilon=1)
+    texts = {"fr": Translation(names={"typical": "âge médian"})}
+    question_plan = fn.plan(fn.Workload(publication().domain, []), questions=[question], translations=texts)
+    answers = answered(question_plan)
+    expected = wording("fr", [question_plan.publication]).label("age", answers.finite["typical"].value)
+    assert expected != answers.finite["typical"].value
+    page = report.page(answers, language="fr")
+    assert f'<th scope="row">âge médian</th><td>{expected}</td>' in page
+
+
+def test_further_languages_change_no_file_of_a_release():
+    single = replace(publication(), translations={})
+    english_release = fn.Release(fn.plan(single), release().answers)
+    for name in release():
+        assert release()[name].equals(english_release[name])
+
+
+def test_exports_verify_in_every_language(tmp_path):
+    for language in LANGUAGES:
+        path = fn.export(release(), tmp_path / f"{language}.tex", language=language)
+        assert fn.verify_export(release(), path)
+        (tmp_path / f"{language}.html").write_text(report.page(release(), language=language), encoding="utf-8")
+        assert report.same([release()], tmp_path / f"{language}.html").holds
+    assert "nord" in (tmp_path / "fr.tex").read_text(encoding="utf-8")
+
+
+def test_a_question_takes_the_main_language(tmp_path, monkeypatch):
+    data = tmp_path / "people.csv"
+    data.write_text("area,age,month\n" + "DE1,30,4\nDE2,50,5\n" * 500, encoding="utf-8")
+    (tmp_path / "spec.toml").write_text(TOML, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    main_codes = [
+        ended(["plan", "spec.toml", "-o", "plan.json"]),
+        ended(["release", "plan.json", str(data), "--ledger", "l.sqlite", "-o", "out"]),
+        ended(["ask", "out", "count(area = 'north')"]),
+        ended(["verify", "out", "--ledger", "l.sqlite"]),
+    ]
+    assert main_codes == [0, 0, 0, 0]
+    assert ended(["ask", "out", "count(area = 'nord')"]) != 0
+
+
+def ended(arguments):
+    """Return the exit code of a command."""
+    try:
+        main(arguments)
+    except SystemExit as end:
+        return end.code or 0
+    return 0
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "key"),
+    [
+        ('language = "en"', 'language = "English"', "main-language-missing", "domain.area.labels"),
+        ('language = "en"', 'language = "it"', "main-language-missing", None),
+        ("[names.fr]", "[names.f]", "language-tag-invalid", "language"),
+        ("[names.fr]", "[names.pt]", "language-without-reports", "language"),
+        ('fr = ["nord", "sud", "ouest"]', 'fr = ["nord", "sud"]', "labels-misfit", "domain.area.labels"),
+        (
+            'fr = ["nord", "sud", "ouest"]',
+            'fr = ["nord", "sud", "sud"]',
+            "translated-label-twice",
+            "domain.area.labels",
+        ),
+        ('fr = ["nord", "sud", "ouest"]', 'fr = ["nord", "", "sud"]', "translated-text-invalid", None),
+        (
+            'fr = ["nord", "sud", "ouest"]',
+            'fr = ["DE2", "sud", "ouest"]',
+            "translated-label-of-another-code",
+            "domain.area.labels",
+        ),
+        ('en = ["north", "south", "west"], ', "", "main-language-missing", "domain.area.labels"),
+        ('month = "mois"', 'monht = "mois"', "translated-name-unknown", "names.fr"),
+        ('month = "mois"', '"9" = "mois"', "translated-name-unknown", "names.fr"),
+        ('month = "mois"', 'month = "âge"', "translated-name-twice", "names.fr"),
+        ('inland = "intérieur"', 'inland = "littoral"', "translated-name-twice", "names.fr"),
+        ('title = { en = "People", ', 'title = { it = "Gente", ', "main-language-missing", "title"),
+    ],
+)
+def test_mistakes_in_languages_are_refused_at_their_place(old, new, code, key):
+    assert TOML.count(old) == 1
+    with refused(f"spec.{code}", key=key):
+        Spec.from_toml(TOML.replace(old, new)).publication()
+
+
+def test_python_refuses_the_same_mistakes():
+    workload = publication().workload
+    for texts, code in [
+        (Translation(labels={"age": ["a", "b", "c", "d"]}), "translated-labels-of-no-codes"),
+        (Translation(labels={"nothing": ["a"]}), "translated-labels-of-no-codes"),
+        (Translation(labels={"area": ["a", "b"]}), "translated-labels-misfit"),
+    ]:
+        with refused(f"spec.{code}"):
+            fn.plan(workload, translations={"fr": texts})
+    with refused("spec.translation-into-own-language", key="language"):
+        fn.plan(workload, translations={"en": Translation("People")})
+    with refused("spec.wrong-type", key="title"):
+        Translation(5)
+    with refused("spec.translated-text-invalid"):
+        Translation(names={"area": " "})
+    coded = fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=3)])
+    with refused("spec.translated-labels-of-no-codes"):
+        fn.Publication(coded, translations={"fr": Translation(labels={"a": ["u", "v"]})})
+
+
+def test_a_language_without_catalogue_can_be_the_main_one():
+    text = (
+        TOML.replace('language = "en"', 'language = "pt-BR"')
+        .replace("en = [", "pt-BR = [")
+        .replace("{ en =", "{ pt-BR =")
+    )
+    stated = Spec.from_toml(text).publication()
+    assert (stated.language, stated.domain["area"].labels[0]) == ("pt-BR", "north")
+    page = report.page(fn.plan(stated), language="fr")
+    assert "Population" in page
+
+
+# --- the studio ------------------------------------------------------------------------------------------------------
+
+
+def test_the_studio_keeps_texts_in_further_languages():
+    document = forms.parse(TOML)
+    assert forms.field_text(document, ("title",)) == "People"
+    changed = forms.protect(document, SubmittedForm([("title", "Persons")]))
+    assert changed["title"] == {"en": "Persons", "fr": "Population", "de": "Bevölkerung"}
+    assert forms.protect(document, SubmittedForm([("title", "People")])) == document
+    area = document["domain"]["area"]
+    forms._codes(area, {"codes": forms.codes_text(area)}, ())
+    assert area == forms.parse(TOML)["domain"]["area"]
+    with refused("spec.form-labels-by-language"):
+        forms._codes(area, {"codes": "a\nb"}, ())
