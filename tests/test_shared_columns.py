@@ -36,8 +36,8 @@ def both(**options):
 
 
 def separate():
-    """Return a plan that counts ages and groups by axes of their own, because a promise names the groups."""
-    return both(age=AGE, group=GROUP, options={"unit": fn.PrivacyUnit("person", 3, once_per=("group",))})
+    """Return a plan that counts ages and groups by axes of their own, because each group has a budget."""
+    return both(age=AGE, group=GROUP, options={"cell_budgets": fn.CellBudgets(("group",), (1.0, 1.0, 1.0))})
 
 
 def texts(plan):
@@ -60,8 +60,9 @@ def test_a_plan_of_ages_and_groups_warns_on_every_surface():
         assert page.count(f'<p class="warning">{translator(language).write(warning)}.</p>') == 1
         exception = translator(language).translate("page.reading.unrelated", attributes="age, group")
         assert page.count(f"<li>{exception}</li>") == 1
-        part = render_part("price", language, plan=plan, proven=6, left=None)
-        assert translator(language).write(warning) in part
+        assert translator(language).write(warning) in render_part("details", language, plan=plan)
+        number = translator(language).translate("studio.price.warnings", n=1)
+        assert number in render_part("price", language, plan=plan, proven=6, left=None)
     assert UNRELATED in plan._repr_html_()
 
 
