@@ -258,6 +258,25 @@ def test_counts_of_impossible_combinations_are_refused():
         released(plan, counts)
 
 
+@pytest.mark.parametrize("attributes", [AGES, BINS], ids=["own axis", "joint axis"])
+def test_impossible_combinations_are_refused_where_groups_of_tables_count_the_attributes_separately(attributes):
+    """The first group counts by the list, and the further one by the last attribute alone."""
+    domain = fn.Domain(**attributes)
+    last = list(attributes)[-1]
+    both = fn.Publication(
+        fn.Workload(domain, [fn.table(a, margin=20) for a in attributes]),
+        fn.PrivacyUnit("person", 2, once_per=[last]),
+    )
+    further = fn.Publication(fn.Workload(domain, [fn.table(last, margin=20, name="again")]), both.unit)
+    plan = fn.plan(replace(both, further_tables=(further,)))
+    counts = np.zeros(domain.axes.shape, dtype=np.int64)
+    counts[0, 0] = 5
+    released(plan, counts)
+    counts[0, -1] = 1
+    with refused("data.combination-not-planned"):
+        released(plan, counts)
+
+
 @pytest.mark.parametrize("attributes", [AGES, BINS])
 def test_a_plan_with_other_declarations_than_its_list_is_refused(attributes):
     document = json.loads(one_way(attributes).to_json())
