@@ -465,6 +465,10 @@ REFUSED = {
     "another source": (lambda: (later(source=fn.DataSource("b")), steps()), "plan.free-of-another-source"),
     "another table": (lambda: (later(source=fn.DataSource(table="b")), steps()), "plan.free-of-another-source"),
     "records left out": (lambda: (later(source=DROP), steps()), "plan.free-of-another-source"),
+    "records left out by a charge": (
+        lambda: (later(unit=fn.PrivacyUnit("person"), source=DROP), [charge(steps())]),
+        "plan.attributes-of-given-plans",
+    ),
     "plans of two sources": (
         lambda: (later().workload, [steps(), fn.plan(later().workload, source=fn.DataSource("b"))]),
         "plan.free-of-another-source",

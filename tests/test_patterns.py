@@ -749,6 +749,65 @@ def test_what_the_domain_does_not_have_is_refused(once):
         order(SECTORS, units=(person(2, *once, name="home"),))
 
 
+def of_months(rows, plan, kinds=(), **source):
+    """Rows of months, measured with the noise 1, for a source and with an attribute of these kinds of records."""
+    kind = {"kind": fn.Categorical(list(kinds))} if kinds else {}
+    domain = fn.Domain(month=fn.Ordered(1, len(rows[0])), **kind)
+    design = of_sectors(CellStructure((), (("month", len(rows[0])),)), (rows, {(): (np.eye(len(rows), dtype=int), 1)}))
+    unit = person(2, "month")
+    return replace(
+        order(SECTORS),
+        domain=domain.axes,
+        source=DataSource("homes", **source),
+        designs=(design,),
+        unit=unit,
+        plan=64 * plan,
+    )
+
+
+ALL, X, Y = ({}, {"where": {"kind": "x"}}, {"where": {"kind": "y"}})
+DROP_X, DROP_Y = ({"kinds": k, "outside_domain": "drop"} for k in ("xz", "yz"))
+
+
+@pytest.mark.parametrize(
+    ("left_out", "same"),
+    [
+        ((ALL, ALL), True),
+        ((X, X), True),
+        ((DROP_X, DROP_X), True),
+        ((X, Y), False),
+        ((DROP_X, DROP_Y), False),
+        ((ALL, X), False),
+        ((DROP_X, ALL), False),
+        ((X, DROP_X), False),
+    ],
+)
+def test_profiles_add_up_by_cell_only_where_the_same_records_of_a_person_count(left_out, same, rng):
+    """Each of two plans may count another month of one person. The test looks through all pairs of counted sets."""
+    both = [((2, -1), (-1, 2)), *rng.integers(-3, 4, (5, 2, 2)).tolist()]
+    for one, other in both:
+        orders = [of_months([row], str(i), **x) for i, (row, x) in enumerate(zip((one, other), left_out, strict=True))]
+        losses = [o.ledger_loss() for o in orders]
+        if not all(x.rho for x in losses):
+            continue
+        sets = [[0], [1], [0, 1]]
+        costs = [{tuple(v): Fraction(sum(row[i] for i in v) ** 2, 2) for v in sets} | {(): 0} for row in (one, other)]
+        worst = max(x + y for v, x in costs[0].items() for w, y in costs[1].items() if v == w or not same)
+        with Ledger(":memory:") as ledger:
+            ledger.charge(orders[0].account, losses[0], {"plan": orders[0].plan})
+            ledger.charge(orders[0].account, losses[1], {"plan": orders[1].plan}, composed_with=[orders[0].plan])
+            spent = ledger.balance(orders[0].account).spent
+        assert worst <= spent <= sum(x.rho for x in losses)
+        assert (one, other) != both[0] or spent == (Fraction(5, 2) if same else 4)
+
+
+def test_a_record_that_is_left_out_changes_no_key_of_a_record():
+    """One record lies in one cell, counted or not."""
+    record = fn.PrivacyUnit()
+    keys = [[a for a, _ in replace(of_months([[1, 2]], "1", **x), unit=record).ledger_loss().axes] for x in (ALL, X, Y)]
+    assert keys[0] == keys[1] == keys[2]
+
+
 def test_levels_of_places_are_nobodys_cells():
     """Records are counted by leaves: a level of them is no attribute of which one record is kept."""
     domain = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]))

@@ -627,7 +627,7 @@ def _check_name(name: object, lowered: dict[str, str]) -> None:
     lowered[name.lower()] = name
 
 
-def cell_key(domain: Domain, name: str) -> str:
+def cell_key(domain: Domain, name: str, source: DataSource | None = None) -> str:
     """Return the SHA-256 of all that determines the cell of a record along an axis.
 
     It covers the column, the part of a date, and the coding: codes or ends in order, and the cells of missing and
@@ -638,6 +638,8 @@ def cell_key(domain: Domain, name: str) -> str:
     Args:
         domain: The domain of the axis.
         name: The name of an attribute, a level or a joint axis.
+        source: A source whose rule for left-out records the key covers, too. These are its conditions, and the keys of
+            the axes for whose values it drops records. If it leaves out none, the key is that without a source.
 
     Raises:
         DomainError: There is no such attribute.
@@ -651,19 +653,23 @@ def cell_key(domain: Domain, name: str) -> str:
         classifier = axis.coding.attribute
         class_key = None if classifier is None else cell_key(domain, classifier)
         definition = [domain.column(name), date_part, axis.coding.definition, class_key]
+    if source is not None and domain.leaves_out(source, None):
+        definition += [[[c.column, c.document] for c in source.conditions]]
+        definition += sorted(cell_key(domain, a) for a in domain.drops(source.drops))
     # No spaces: equal definitions give equal bytes, and so equal keys.
     document = json.dumps(definition, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(document.encode("ascii")).hexdigest()
 
 
-def axis_key(domain: Domain, name: str) -> str:
+def axis_key(domain: Domain, name: str, source: DataSource | None = None) -> str:
     """Return the name of an axis with its :func:`cell_key`. Two plans with the same key have the same cells.
 
     Args:
         domain: The domain of the axis.
         name: The name of an attribute, a level or a joint axis.
+        source: A source for keys that two plans share only if both leave out the same records (:func:`cell_key`).
 
     Raises:
         DomainError: There is no such attribute.
     """
-    return f"{name}:{cell_key(domain, name)}"
+    return f"{name}:{cell_key(domain, name, source)}"

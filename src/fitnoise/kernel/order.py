@@ -486,7 +486,7 @@ class Order:
         bounded = [x for x in losses if x is not None]
         if (fixes_size and not other.fixes_size) or len(bounded) < len(losses):
             return None
-        return self._keyed(sum(bounded, Loss.zero()))
+        return self._keyed(sum(bounded, Loss.zero()), other.unit)
 
     def losses_of_units(self, accounts: Iterable[Account]) -> dict[Account, Loss]:
         """Return the exact costs for other accounts of the same data source, where they are bounded.
@@ -533,11 +533,16 @@ class Order:
             yield limit, sum((self.losses[i] for i in indices), Loss.zero())
 
     def ledger_loss(self) -> Loss:
-        """Return the loss as a ledger stores it: each axis is named by all that determines its cells."""
-        return self._keyed(self.loss)
+        """Return the loss as a ledger stores it: each axis is named by all that determines its cells.
 
-    def _keyed(self, loss: Loss) -> Loss:
-        return loss.with_axis_names({a: axis_key(self.domain, a) for a, _ in loss.axes})
+        For a unit that can have several records, this includes which records are left out. Two plans with different
+        such rules can count different records of one unit. Then their axes differ, and their largest costs add up.
+        """
+        return self._keyed(self.loss, self.unit)
+
+    def _keyed(self, loss: Loss, unit: PrivacyUnit) -> Loss:
+        source = None if unit.is_record else self.source
+        return loss.with_axis_names({a: axis_key(self.domain, a, source) for a, _ in loss.axes})
 
     def detail(self) -> dict[str, Any]:
         """Return the details of the ledger's entry, stored next to the cost: JSON values without floats."""

@@ -22,6 +22,9 @@ largest total over all pairs.
 **Condition.** x must be the same counts, cell by cell: the statement is wrong for a record that lies in different cells
 in two releases. So attributes are matched by a key that stands for their complete definition. Two keys are two axes,
 even of one column. Their product contains every cell a record can lie in, and the maximum over it is an upper bound.
+
+The mean is over the counted records of a unit, so all releases must count the same ones. Releases that may leave out
+different records of a unit share no key (:func:`fitnoise.kernel.domain.axis_key`), and their largest values add up.
 """
 
 from __future__ import annotations

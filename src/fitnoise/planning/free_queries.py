@@ -25,11 +25,10 @@ from fitnoise.algebra import rules
 from fitnoise.errors import PlanError, SpecError
 from fitnoise.kernel.domain import JOINED, axis_key
 from fitnoise.kernel.profiles import ChargedPlan, Profile, joint
-from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours, PrivacyUnit
+from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours
 from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.request.arguments import checked
-from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Budget, CellBudgets, Publication, aligned
 from fitnoise.request.workloads import Family, Workload
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
@@ -81,16 +80,14 @@ def free_counts(plan: Plan) -> tuple[FreeValues, ...]:
     if profile is None:
         return ()
     try:
-        return _remaining_budget(
-            plan.publication.workload.domain, plan.publication.unit, [ChargedPlan(plan.hash, profile)]
-        )
+        return _remaining_budget(plan.publication, [ChargedPlan(plan.hash, profile)])
     # There are too many joint cells.
     except PlanError:
         return ()
 
 
-def _remaining_budget(domain: Domain, unit: PrivacyUnit, charges: list[ChargedPlan]) -> tuple[FreeValues, ...]:
-    names, slack = _slack(domain, charges)
+def _remaining_budget(publication: Publication, charges: list[ChargedPlan]) -> tuple[FreeValues, ...]:
+    domain, (names, slack) = publication.workload.domain, _slack(publication, charges)
     cells = np.array(slack, dtype=object).reshape([domain[a].size for a in names])
     max_cost, free_values = joint([c.profile for c in charges]), []
     for i, a in enumerate(names):
@@ -101,7 +98,7 @@ def _remaining_budget(domain: Domain, unit: PrivacyUnit, charges: list[ChargedPl
         rows = [*zip(domain[a].values, min_slack, strict=True)][skipped:]
         free_rows = [(v, float(x)) for v, x in rows if x > MIN_SLACK_FRACTION * max_cost]
         if free_rows:
-            errors = tuple(math.sqrt(unit.cost_factor() / (2 * x)) for _, x in free_rows)
+            errors = tuple(math.sqrt(publication.unit.cost_factor() / (2 * x)) for _, x in free_rows)
             free_values.append(FreeValues(a, tuple(v for v, _ in free_rows), errors))
     return tuple(free_values)
 
@@ -158,8 +155,7 @@ def plan_free(
             "Give each plan once.",
             "Nothing was planned.",
         )
-    domain = publication.workload.domain
-    names, slack = _slack(domain, charges)
+    names, slack = _slack(publication, charges)
     largest = max(slack)
     max_cost = joint([c.profile for c in charges])
     if publication.unit.pattern:
@@ -191,10 +187,7 @@ def plan_free(
     )
 
     def rest() -> str:
-        return (
-            ", or of ".join(map(str, _remaining_budget(domain, publication.unit, charges)))
-            or "no value of a single attribute"
-        )
+        return ", or of ".join(map(str, _remaining_budget(publication, charges))) or "no value of a single attribute"
 
     _check_cells(publication.workload, names, np.array(shares) == 0, rest)
     # The cell budgets are the slack, so the plan of least relaxation is the most accurate free one.
@@ -292,9 +285,11 @@ def _charged(x: Plan | ChargedPlan, publication: Publication) -> ChargedPlan:
     return ChargedPlan(x.hash, profile)
 
 
-def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[Fraction]]:
+def _slack(publication: Publication, charges: list[ChargedPlan]) -> tuple[list[str], list[Fraction]]:
     """Return the attributes of the charges' profiles, and the slack of ρ in their joint cells, in C order."""
-    keys = {axis_key(domain.axes, a): a for a in domain}
+    domain, source = publication.workload.domain, None if publication.unit.is_record else publication.source
+    key_of = {a: axis_key(domain.axes, a, source) for a in domain}
+    keys = {key: a for a, key in key_of.items()}
     # A key stands for all that decides the cell: attributes of one name with other cells cannot be added.
     used = {key for c in charges for key, _ in c.profile.axes}
     if not used <= set(keys):
@@ -310,11 +305,11 @@ def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[
         raise PlanError(
             "attributes-of-given-plans",
             f"The given plans use the attributes {odd}, which this domain does not define as they do.",
-            "",
-            "Declare these attributes as in the plans.",
+            "The plans and the further tables must leave out the same records, too.",
+            "Declare these attributes, and the records to leave out, as in the plans.",
             "Nothing was planned.",
         )
-    names = [a for a in domain if axis_key(domain.axes, a) in used]
+    names = [a for a in domain if key_of[a] in used]
     shape = [domain[a].size for a in names]
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
         raise PlanError(

@@ -624,8 +624,7 @@ class Strategy(GaussianDesign):
                 # Two records that agree on all exchangeable attributes of such a cap differ in a structured one.
                 if cap.limit == 1 and cap.exchangeable <= same:
                     pairs &= np.not_equal.outer(cap.places, cap.places)
-            x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(allowed.shape, dtype=object))
-            products[same] = np.where(pairs, x, lowest)
+            products[same] = np.where(pairs, self._products(grams, same), lowest)
             for cap, kinds in zip(caps, by_cap, strict=True):
                 agreeing, order = cap.exchangeable & same, np.argsort(cap.places, kind="stable")
                 starts = np.flatnonzero(np.diff(np.array(cap.places)[order], prepend=-1))
@@ -706,8 +705,7 @@ class Strategy(GaussianDesign):
             # Records that differ in an exchangeable attribute may lie in one structured cell.
             pairs = differ if exchangeable <= set(same) else everywhere
             if pairs.any():
-                x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(differ.shape, dtype=object))
-                best.append(x[pairs].max())
+                best.append(self._products(grams, same)[pairs].max())
         return Fraction(int(max(best)), unit)
 
     def _roughly(self, attribute: int) -> Fraction:
@@ -727,6 +725,10 @@ class Strategy(GaussianDesign):
         pairs = zip(self.sectors, factors, strict=True)
         return unit, [(s, exact_matmul(s.rows.T, s.rows).astype(object) * f) for s, f in pairs]
 
+    def _products(self, grams: Sequence[tuple[SectorStrategy, Exact]], same: Collection[int]) -> Exact:
+        """Return X_ij, in the unit of the grams, of records that agree on these exchangeable attributes, (n_o, n_o)."""
+        return sum((s.weight(same) * g for s, g in grams), start=np.zeros((self.cells, self.cells), dtype=object))
+
     def _replace_one(self) -> Fraction:
         """Return Δ² for one record in place of another, by the formula of `cost_squared`."""
         unit, grams = self._grams()
@@ -741,14 +743,9 @@ class Strategy(GaussianDesign):
                 worst = worst + np.maximum(-max(weights) * g, -min(weights) * g)
             return Fraction(max(int((base + 2 * worst).max()), 0), unit)
         free = [a for a, n in enumerate(self.sizes) if n > 1]
-        always = [a for a, n in enumerate(self.sizes) if n == 1]
         for k in range(len(free) + 1):
             for same in itertools.combinations(free, k):
-                agreeing = [*same, *always]
-                cross = sum(
-                    (s.weight(agreeing) * g for s, g in grams),
-                    start=np.zeros((self.cells, self.cells), dtype=object),
-                )
+                cross = self._products(grams, same)
                 best = max(best, int((base - 2 * cross).max()))  # the same cell twice gives 0
         return Fraction(best, unit)
 
