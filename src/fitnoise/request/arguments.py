@@ -238,11 +238,11 @@ def _describe_hint(hint: Any) -> list[str]:
 class _Unknown(dict[str, Any]):
     """Names for type checkers only; each of them stands for any value."""
 
-    def __init__(self, module: str) -> None:
-        self.module = vars(sys.modules[module])
+    def __init__(self, modules: Iterable[str]) -> None:
+        self.modules = [vars(sys.modules[module]) for module in modules]
 
     def __missing__(self, name: str) -> Any:
-        if name in self.module or hasattr(builtins, name):
+        if any(name in module for module in self.modules) or hasattr(builtins, name):
             raise KeyError(name)  # Python then looks in the module, where the name is
         return Any
 
@@ -251,4 +251,6 @@ class _Unknown(dict[str, Any]):
 @functools.cache
 def _hints(function: Any) -> dict[str, Any]:
     """Return the annotations of a function or a dataclass."""
-    return typing.get_type_hints(function, localns=_Unknown(function.__module__))
+    # The annotations of a base class are read in the module of that class.
+    owners = function.__mro__ if isinstance(function, type) else (function,)
+    return typing.get_type_hints(function, localns=_Unknown(x.__module__ for x in owners))
