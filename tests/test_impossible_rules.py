@@ -428,6 +428,55 @@ def test_a_plan_that_needs_the_own_axes_of_ruled_attributes_is_refused(domain, n
         planned(domain, names, **options)
 
 
+def test_a_value_that_the_rules_and_a_shared_column_exclude_is_refused():
+    """The rule alone leaves each value possible. The group of 2 or more has no other age than 2, which is excluded."""
+    domain = fn.Domain(age=fn.Ordered(0, 2), group=fn.Binned([2], column="age"), sex=SEX)
+    ruled = domain.without(age={"at_least": 2}, group="2 or more")
+    for names in (["group"], ["group", "sex"], ["age", "group"]):
+        with refused("workload.rules-exclude-value"):
+            planned(ruled, names)
+    assert joint_axes(planned(ruled, ["sex"])) == {}
+    # The column alone leaves no age in a group, so the rules are not the cause.
+    unreached = fn.Domain(age=fn.Ordered(0, 2), group=fn.Binned([2, 9], column="age"), sex=SEX)
+    planned(unreached.without(age=0, sex="f"), ["age", "group"])
+
+
+@pytest.mark.parametrize("others", [[], [fn.table("age", "marital", std_error=1)]])
+def test_a_table_of_impossible_combinations_only_is_refused(others):
+    groups = {"age": {"child": {"values": ["under 15"]}}, "marital": {"had a spouse": {"values": ["widowed"]}}}
+    with refused("workload.no-possible-record"):
+        fn.plan(fn.Workload(RULED, [*others, fn.table("sex", groups=groups, std_error=1)]))
+
+
+@pytest.mark.parametrize(
+    ("names", "data", "once_per", "code"),
+    [
+        (("age", "marital"), {}, (), "plan.joint-axes-not-implied"),
+        (("age", "sex"), {"outside_domain": "drop"}, (), "workload.rules-unsupported"),
+        (("age", "sex"), {}, ("age",), "workload.rules-unsupported"),
+    ],
+)
+def test_a_document_cannot_state_rules_that_its_plan_does_not_keep_to(names, data, once_per, code):
+    """Without its list, a plan would publish noise where no record can be."""
+    document = json.loads(planned(SMALL, names, unit=fn.PrivacyUnit("person", 2, once_per=once_per)).to_json())
+    document["spec"] |= {"impossible": [rule.document for rule in RULED.rules], "data": data}
+    with refused(code):
+        fn.Plan.from_json(json.dumps(document))
+
+
+def test_questions_refuse_impossible_records(rng):
+    question = fn.FiniteQuery.count("women", people=60, epsilon=1, where={"sex": "f"})
+    impossible = fn.FiniteQuery.count("x", people=60, epsilon=1, where={"age": "under 15", "marital": "married"})
+    with refused("workload.rules-answer-question"):
+        fn.plan(fn.Publication(fn.Workload(RULED, []), questions=[question, impossible]))
+    plan = fn.plan(fn.Publication(fn.Workload(RULED, []), questions=[question]))
+    assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
+    right = records(rng, 50)
+    assert len(released(plan, right).outputs) == 1
+    with refused("data.combination-not-planned"):
+        released(plan, pd.concat([right, pd.DataFrame({"age": [3], "marital": ["married"], "sex": ["f"]})]))
+
+
 def test_explicit_queries_and_small_databases_are_refused():
     """They would have noise in impossible cells, and a bound over all cells."""
     with refused("workload.rules-unsupported"):

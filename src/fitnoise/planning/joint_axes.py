@@ -28,7 +28,7 @@ from fitnoise.kernel.arrays import Indices, Integers
 from fitnoise.kernel.domain import JointAxis
 from fitnoise.mechanisms.registry import planner_by_name
 from fitnoise.request.domain import Domain
-from fitnoise.request.impossible_rules import Mask, RuledCells, cells_from_finer
+from fitnoise.request.impossible_rules import Mask, RuledCells, cells_from_finer, in_order
 from fitnoise.request.joint_axes import cells_along, used_joint_axes
 from fitnoise.request.joint_cells import SharedColumn, dependent_columns, lowest_names, shared_columns
 from fitnoise.request.publication import Publication
@@ -70,6 +70,7 @@ def with_joint_axes(publication: Publication) -> Publication:
     joint: list[JointAxis] = []
     publication = publication.with_joint_axes(()) if publication.domain.axes.joint else publication
     _refuse_source(publication)
+    _refuse_questions(publication)
     waiting = [JointAxis(names, tuple(map(tuple, cells.tolist()))) for names, cells in _blocks(publication)]
     names = {name.lower() for name in publication.domain.sizes}
     waiting = [one for one in waiting if one.cells and one.name.lower() not in names]
@@ -151,9 +152,10 @@ def _ruled_blocks(domain: Domain, names: set[str], counted: set[str]) -> Iterato
     lowest = lowest_names(domain, names)
     for ruled, homes in parts:
         displayed = [lowest[home] for home in domain if home in homes and home in lowest]
-        if len(displayed) > 1:
-            here = [x for x in columns if domain.attribute_of(x.tabulated[0]) in homes]
+        here = [x for x in columns if domain.attribute_of(x.tabulated[0]) in homes]
+        if len(displayed) > 1 or (displayed and here):
             cells = _possible_cells(domain, ruled, here, displayed)
+            _refuse_values(domain, displayed, cells, _possible_cells(domain, (), here, displayed))
             sizes = [domain.sizes[a] for a in displayed]
             yield from ((tuple(displayed[i] for i in m), rows) for m, rows in dependent_columns(cells, sizes))
 
@@ -196,6 +198,29 @@ def _possible_cells(
     return np.asarray(np.unique(rows, axis=0), dtype=np.int64)
 
 
+def _refuse_values(domain: Domain, displayed: Sequence[str], cells: Integers, all_cells: Integers) -> None:
+    """Raise WorkloadError for a value that tables would count, and that occurs in joint cells, but in no possible one.
+
+    Args:
+        domain: The domain.
+        displayed: The shown attributes and levels.
+        cells: Their possible joint cells, of shape (joint cells, displayed).
+        all_cells: Those without the rules.
+    """
+    for i, name in enumerate(displayed):
+        excluded = np.setdiff1d(all_cells[:, i], cells[:, i])
+        if len(excluded):
+            value = domain[name].cell_names[int(excluded[0])]
+            raise WorkloadError(
+                "rules-exclude-value",
+                f"By the rules and the attributes that read the same column, no record has {value!r} of {name!r}.",
+                "Each value that a table shows occurs in a possible combination.",
+                f"Leave {value!r} out of the domain, or correct the rules.",
+                "Nothing was planned.",
+                place=name,
+            )
+
+
 def _refuse_source(publication: Publication) -> None:
     """Raise WorkloadError for rules with dropped records, a series, or a pattern that names their attributes."""
     ruled = _ruled_attributes(publication.domain)
@@ -218,6 +243,29 @@ def _refuse_source(publication: Publication) -> None:
             "series, the promise or the queries. Or remove the rules, and state them after the release (fn.given).",
             "Nothing was planned.",
         )
+
+
+def _refuse_questions(publication: Publication) -> None:
+    """Raise WorkloadError for a question about impossible records, whose answer the rules give."""
+    domain = publication.domain
+    for query in publication.questions if domain.rules else ():
+        for where in query.in_domain(domain).where:
+            cells = dict(where)
+            for one in domain.ruled_cells:
+                homes = {*map(domain.attribute_of, one.names)}
+                # Of several levels of one hierarchy, one is compared.
+                by_home = {domain.attribute_of(a): a for a in cells}
+                names = in_order(domain, [a for home, a in by_home.items() if home in homes])
+                among = one.possible_among(domain, names)[np.ix_(*(cells[a] for a in names))]
+                if not among.any():
+                    raise WorkloadError(
+                        "rules-answer-question",
+                        f"By the rules, no record meets a condition of the question {query.name!r}.",
+                        "A question costs privacy, and the rules answer this one.",
+                        "Remove the question, or correct the rules.",
+                        "Nothing was planned.",
+                        place=query.name,
+                    )
 
 
 def _refuse_unplanned(publication: Publication, joint: Sequence[JointAxis]) -> None:

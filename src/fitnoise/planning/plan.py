@@ -430,15 +430,16 @@ class Plan(HtmlDisplay):
         if "joint_axes" in document:
             listed = ((tuple(x["attributes"]), tuple(map(tuple, x["cells"]))) for x in document["joint_axes"])
             publication = publication.with_joint_axes([JointAxis(*x) for x in listed])
-            # Another list gives wrong numbers, at no other cost.
-            if publication.domain.axes.joint != with_joint_axes(publication).domain.axes.joint:
-                raise PlanError(
-                    "joint-axes-not-implied",
-                    "The plan lists other joint cells than its declarations imply.",
-                    "",
-                    "Use the plan as fitnoise wrote it, or plan again.",
-                    "Nothing was measured.",
-                )
+        # Another list gives wrong numbers, at no other cost. Only attributes of one column may stay without a list.
+        must_list = "joint_axes" in document or publication.domain.rules
+        if must_list and publication.domain.axes.joint != with_joint_axes(publication).domain.axes.joint:
+            raise PlanError(
+                "joint-axes-not-implied",
+                "The plan lists other joint cells than its declarations imply.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         if not isinstance(finite, list) or len(finite) != len(publication.questions):
             raise other_question_count()
         if len(mechanisms) != len(publication.groups):

@@ -866,6 +866,9 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     Equal columns are merged first. If the distinct non-zero columns are as many as the rank, B has their 0/1
     indicators, in order of appearance. It is the identity if all columns differ and none is 0. Otherwise B has as many
     pivoted rows as the rank, scaled to integers: exactly if their binary fractions allow 26 bits.
+
+    Raises:
+        WorkloadError: All rows are 0.
     """
     # A strategy rounded entry by entry, without an integer basis, would leave the row space and bias the answers.
     unique, where = np.unique(_integer_rows(rows), axis=1, return_inverse=True)
@@ -873,6 +876,14 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     zero = np.asarray(~unique.any(axis=0))
     distinct = np.unique(unique[:, ~zero], axis=0)
     distinct = distinct[distinct.any(axis=1)]
+    if not len(distinct):
+        raise WorkloadError(
+            "no-possible-record",
+            "A table counts only combinations of values that no record can have.",
+            "All numbers of such a table are 0.",
+            "Remove this table, or correct the rules or its groups.",
+            "Nothing was planned.",
+        )
     normalised = distinct / np.abs(distinct).max(axis=1, keepdims=True)  # the scale of queries must not matter
     rank = _rank(normalised)
     if rank == distinct.shape[1]:
