@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import sys
+from collections import Counter
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,8 @@ import fitnoise as fn
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports import sdmx
 from fitnoise.interfaces.exports.sdmx import ids
+from fitnoise.interfaces.pages import report
+from fitnoise.interfaces.render import printable
 from fitnoise.planning.plan import read_back
 from fitnoise.reading.description import EntryReference, Superseded
 from fitnoise.reading.release_files import csv_text
@@ -59,7 +62,21 @@ STATED = fn.Metadata(
     unit_of_measure="Personen",
     amount_units={"wage": "EUR"},
     methodology="https://office.example/method",
-    language="de",
+)
+
+FURTHER = fn.Metadata(
+    description="Les gens & <b>.",
+    publisher="Office des chiffres",
+    geography="Exemplie",
+    contact="Guichet",
+    keywords=("revenu", "salaire"),
+    unit_of_measure="personnes",
+    amount_units={"wage": "euros"},
+    methodology="Bruit",
+)
+
+FRENCH = fn.Translation(
+    "Gens & <i>", {"sex": ["pareil", "pareil"]}, {"region": "région", "all": "Tous", "none": "néant"}, FURTHER
 )
 
 SPEC = """title = "People"
@@ -72,6 +89,9 @@ codes = ["f", "m"]
 attributes = ["sex"]
 margin = 9
 """
+
+TEXTS = {"language": "de", "translations": {"fr": FRENCH}}
+"""The languages of the publication of these tests."""
 
 DDI = "{ddi:codebook:2_5}"
 
@@ -117,7 +137,7 @@ def plan():
         fn.table("sex", mean="wage", margin=90, reference=500),
         fn.table(margin=4, name="all"),
     ]
-    return fn.plan(fn.Workload(domain, tables), title=HOSTILE, gap=1e-3, metadata=STATED)
+    return fn.plan(fn.Workload(domain, tables), title=HOSTILE, gap=1e-3, metadata=STATED, **TEXTS)
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +198,6 @@ def test_altered_metadata_of_a_release_are_found(release, tmp_path):
         ('licence = "ftp://office.example"', "metadata-licence-unknown", "licence"),
         ('version = "1.0-beta"', "metadata-value-unreadable", "version"),
         ('version = "1.2.3.4"', "metadata-value-unreadable", "version"),
-        ('language = "deutsch?"', "metadata-value-unreadable", "language"),
         ('agency = "1 office"', "metadata-value-unreadable", "agency"),
         ('keywords = ["a", " "]', "metadata-text-empty", "keywords"),
         ('description = ""', "metadata-text-empty", "description"),
@@ -248,11 +267,11 @@ def test_a_report_describes_itself_for_search_engines(release, tmp_path):
 
 def test_texts_of_fitnoise_are_english_in_every_entry(tmp_path):
     """Detects a catalogue that shows English sentences as those of another language."""
-    stated = fn.Metadata(language="de", methodology="Rauschen", keywords=["Wort"])
-    package = fn.export(counts(5, stated), tmp_path / "package", sdmx=True)
+    stated = fn.Metadata(methodology="Rauschen", keywords=["Wort"])
+    package = fn.export(counts(5, stated, language="de"), tmp_path / "package", sdmx=True)
     entry = json.loads((package / "dcat.jsonld").read_text(encoding="utf-8"))
-    assert entry["dct:description"]["@language"] == "en"
-    assert [x["rdfs:label"]["@language"] for x in entry["dct:provenance"]] == ["de", "en"]
+    assert [x["@language"] for x in entry["dct:description"]] == ["en"]
+    assert [x["@language"] for stated in entry["dct:provenance"] for x in stated["rdfs:label"]] == ["de", "en"]
     assert [x["@language"] for x in entry["dcat:keyword"]] == ["de"]
     assert 'xml:lang="en">Statistics' in (package / "ddi.xml").read_text(encoding="utf-8")
 
@@ -275,7 +294,7 @@ def test_the_catalogue_entry_keeps_the_rules_of_dcat_ap(package, release):
     (dataset,) = graph.subjects(RDF.type, DCAT.Dataset)
     files = {str(x) for x in graph.objects(None, DCAT.accessURL)}
     assert files == {f"https://office.example/data/tables/{x.name}" for x in (package / "tables").iterdir()}
-    assert len(set(graph.objects(dataset, DCAT.keyword))) == 2
+    assert len(set(graph.objects(dataset, DCAT.keyword))) == 4
     # The rules find something: without a title there is no data set.
     graph.remove((dataset, None, None))
     graph.add((dataset, RDF.type, DCAT.Dataset))
@@ -353,7 +372,53 @@ def test_the_numbers_fit_the_structure_of_sdmx(package, release):
     ]
     text = structure.read_text(encoding="utf-8")
     assert '<com:Name xml:lang="de">North<' in text
+    assert '<com:Name xml:lang="de">region</com:Name><com:Name xml:lang="fr">région<' in text
+    assert '<com:Name xml:lang="de">same</com:Name><com:Name xml:lang="fr">pareil<' in text
+    assert '<com:Name xml:lang="de">none</com:Name><com:Name xml:lang="fr">néant<' in text
+    assert text.count('<com:Name xml:lang="fr">Gens &amp; &lt;i&gt;<') == 1
+    assert "North</com:Name><" not in text
     assert '<com:Name xml:lang="en">Unit of measure<' in text
+
+
+def test_each_export_has_each_text_once_in_its_language(package):
+    """Compares the texts with their languages, as an own reader of each format finds them."""
+    graph = Graph().parse(package / "dcat.jsonld", publicID="https://office.example/data/dcat.jsonld")
+    dcat = Counter((str(x), x.language) for x in graph.objects() if getattr(x, "language", None))
+    book = ElementTree.parse(package / "ddi.xml").getroot()  # noqa: S314 - a file of this test
+    tag = "{http://www.w3.org/XML/1998/namespace}lang"
+    ddi = Counter((x.text, x.get(tag)) for x in book.iter() if x.get(tag))
+    group = json.loads((package / "csv-metadata.json").read_text(encoding="utf-8"))
+    tagged = [x for listed in group.values() if isinstance(listed, list) for x in listed if "@value" in x]
+    csvw = Counter((x["@value"], x["@language"]) for x in tagged)
+    for language, title, stated in (("de", HOSTILE, STATED), ("fr", FRENCH.title, FURTHER)):
+        publisher, contact, method = stated.publisher, stated.contact, stated.methodology
+        common = {title, stated.description, stated.geography, *stated.keywords}
+        assert {dcat[x, language] for x in common | {publisher, contact}} == {1}
+        assert {csvw[x, language] for x in common | {publisher}} == {1}
+        assert {ddi[printable_lines(x), language] for x in common | {contact, method}} == {1}
+        assert ddi[publisher, language] == 2  # as producer and as distributor
+    # The German note on the method is a URL, which has no language in RDF.
+    assert dcat["Bruit", "fr"] == 1
+    descriptor = (package / "datapackage.json").read_text(encoding="utf-8")
+    assert not [x for x in (FURTHER.publisher, FURTHER.contact, *FURTHER.keywords) if x in descriptor]
+
+
+def printable_lines(text):
+    return "\n".join(map(printable, text.splitlines()))
+
+
+def test_a_report_has_the_metadata_of_its_language(release):
+    french, german = (report.page(release, language=x) for x in ("fr", "de"))
+    for stated, page, other in ((FURTHER, french, german), (STATED, german, french)):
+        assert [x for x in stated.keywords if x not in page] == []
+        own_texts = (stated.publisher, stated.contact, stated.geography, stated.unit_of_measure)
+        assert [x for x in own_texts if x not in page or x in other] == []
+    assert "<dd>Les gens &amp; &lt;b&gt;.</dd>" in french
+    assert "wage: euros" in french
+    assert STATED.licence in french
+    check_page(french)
+    # No Spanish texts are stated.
+    assert STATED.publisher in report.page(release, language="es")
 
 
 def tables_in_order(package):
@@ -376,9 +441,9 @@ def test_the_data_package_states_the_metadata(package):
 STATED_FOR_COUNTS = fn.Metadata(period="2025-01-01/2025-06-30", geography="https://office.example/place/1")
 
 
-def counts(number, metadata=None):
+def counts(number, metadata=None, **texts):
     workload = fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=4)])
-    return answered(fn.plan(workload, metadata=metadata), number)
+    return answered(fn.plan(workload, metadata=metadata, **texts), number)
 
 
 @pytest.mark.parametrize("kind", ["integers", "combination"])

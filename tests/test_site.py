@@ -55,7 +55,7 @@ EXPECTED = {
         "narrower_with_rule": True,
     },
     "howto/describe_for_a_catalogue": {"is_same_plan": True},
-    "howto/publish_in_several_languages": {"same_plan": True, "has_french_title": True},
+    "howto/publish_in_several_languages": {"same_plan": True, "has_french_texts": True},
     "howto/join_tables": {
         "codes": ["01", "02", "03"],
         "columns": ["county", "county_name"],

@@ -18,6 +18,7 @@ from fitnoise.interfaces.wording import wording
 from fitnoise.messages import LANGUAGES
 from fitnoise.reading.layouts import layout
 from fitnoise.request.documents import Spec
+from fitnoise.request.metadata import Metadata
 from fitnoise.request.translations import Translation
 from fitnoise_check.plan import check
 from fitnoise_studio import forms
@@ -32,6 +33,14 @@ title = { en = "People", fr = "Population", de = "Bevölkerung" }
 [data]
 source = "register"
 
+[metadata]
+description = { en = "All people.", fr = "Tous." }
+keywords = { en = ["people"], fr = ["gens", "recensement"] }
+amount_units = { wage = { en = "pounds", fr = "livres" } }
+geography = { en = "Examplia", fr = "Exemplie" }
+publisher = "Office"
+period = "2025"
+
 [privacy]
 unit = "person"
 
@@ -44,6 +53,11 @@ missing = { unknown = ["9"] }
 [domain.age]
 type = "binned"
 cuts = [20, 40.5, 65]
+
+[domain.wage]
+type = "amount"
+low = 0
+high = 9
 
 [domain.month]
 type = "ordered"
@@ -112,6 +126,10 @@ def test_a_specification_and_its_publication_have_all_texts():
     assert {*stated.translations} == {"fr", "de", "en"}
     assert stated.translations["fr"].labels == {"area": ("nord", "sud", "ouest")}
     assert stated.translations["de"] == Translation("Bevölkerung")
+    french = Metadata("Tous.", geography="Exemplie", keywords=("gens", "recensement"), amount_units={"wage": "livres"})
+    assert stated.translations["fr"].metadata == french
+    assert stated.metadata_in("fr") == replace(french, publisher="Office", period="2025")
+    assert stated.metadata_in("it") == stated.metadata_in("en") == stated.metadata
     spec = Spec.from_publication(stated)
     assert spec.publication() == stated
     assert Spec.from_toml(spec.to_toml()).publication() == stated
@@ -146,6 +164,8 @@ def test_a_plan_keeps_its_texts_and_others_can_check_its_hash():
 @pytest.mark.parametrize(
     "alter",
     [
+        lambda d: d["languages"]["further"]["fr"]["metadata"].update(colour="red"),
+        lambda d: d["languages"]["further"]["fr"].update(metadata={"amount_units": 1}),
         lambda d: d["languages"].update(main="nothing at all"),
         lambda d: d["languages"].update(further={"fr": {"labels": {"area": ["nord"]}}}),
         lambda d: d["languages"]["further"]["fr"].update(notes="x"),
@@ -318,8 +338,8 @@ def ended(arguments):
 @pytest.mark.parametrize(
     ("old", "new", "code", "key"),
     [
-        ('language = "en"', 'language = "English"', "main-language-missing", "domain.area.labels"),
-        ('language = "en"', 'language = "it"', "main-language-missing", None),
+        ('language = "en"', 'language = "English"', "several-problems", None),
+        ('language = "en"', 'language = "it"', "several-problems", None),
         ("[names.fr]", "[names.f]", "language-tag-invalid", "language"),
         ("[names.fr]", "[names.pt]", "language-without-reports", "language"),
         ('fr = ["nord", "sud", "ouest"]', 'fr = ["nord", "sud"]', "labels-misfit", "domain.area.labels"),
@@ -341,6 +361,12 @@ def ended(arguments):
         ('month = "mois"', '"9" = "mois"', "translated-name-unknown", "names.fr"),
         ('month = "mois"', 'month = "âge"', "translated-name-twice", "names.fr"),
         ('inland = "intérieur"', 'inland = "littoral"', "translated-name-twice", "names.fr"),
+        ("description = { en", "description = { it", "main-language-missing", "metadata.description"),
+        ("{ wage = { en", "{ wage = { it", "main-language-missing", "metadata.amount_units"),
+        ('fr = "Tous."', 'fr = " "', "metadata-text-empty", "metadata.description"),
+        ('fr = "Tous."', 'pt = "Todos."', "language-without-reports", "language"),
+        ('fr = "Tous."', 'f = "Tous."', "language-tag-invalid", "language"),
+        ('period = "2025"', 'period = { en = "2025" }', "wrong-type", "metadata.period"),
         ('title = { en = "People", ', 'title = { it = "Gente", ', "main-language-missing", "title"),
     ],
 )
@@ -361,6 +387,8 @@ def test_python_refuses_the_same_mistakes():
             fn.plan(workload, translations={"fr": texts})
     with refused("spec.translation-into-own-language", key="language"):
         fn.plan(workload, translations={"en": Translation("People")})
+    with refused("spec.translation-into-own-language", key="language"):
+        fn.plan(workload, translations={"en": Translation(metadata=Metadata("People"))})
     with refused("spec.wrong-type", key="title"):
         Translation(5)
     with refused("spec.translated-text-invalid"):
@@ -368,6 +396,19 @@ def test_python_refuses_the_same_mistakes():
     coded = fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=3)])
     with refused("spec.translated-labels-of-no-codes"):
         fn.Publication(coded, translations={"fr": Translation(labels={"a": ["u", "v"]})})
+
+
+@pytest.mark.parametrize(
+    ("further", "key"),
+    [
+        (Metadata(period="2025"), "period"),
+        (Metadata(methodology="Bruit"), "methodology"),
+        (Metadata(amount_units={"age": "ans"}), "amount_units"),
+    ],
+)
+def test_metadata_of_a_language_need_texts_in_the_main_one(further, key):
+    with refused("spec.translated-metadata-misfit", key=f"metadata.{key}"):
+        replace(publication(), translations={"fr": Translation(metadata=further)})
 
 
 def test_a_language_without_catalogue_can_be_the_main_one():

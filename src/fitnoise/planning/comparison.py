@@ -86,8 +86,8 @@ def plan(
         budget: The exact budget to spend; the targets are then relative to each other (Problem 2).
         cap: The largest cost; a plan of higher cost is refused.
         title: The title in reports.
-        language: The language of title, labels and names, as a tag of BCP 47.
-        translations: Title, labels and names in further languages, which reports and workbooks can show.
+        language: The language of title, labels, names and metadata, as a tag of BCP 47.
+        translations: Such texts in further languages, which reports and exports can show.
         objective: The objective to minimise; by default every target is met at the least cost.
         cell_budgets: Relative budgets of records (personal privacy).
         questions: Questions with finitely many answers, released with the tables, each for its own ε.

@@ -425,7 +425,7 @@ class Plan(HtmlDisplay):
         publication = Spec.parse(document["spec"]).publication()
         if "languages" in document:
             stated = document["languages"]
-            further = {tag: Translation(**texts) for tag, texts in stated["further"].items()}
+            further = {tag: Translation.from_document(texts) for tag, texts in stated["further"].items()}
             publication = replace(publication, language=stated["main"], translations=further)
         if "joint_axes" in document:
             listed = ((tuple(x["attributes"]), tuple(map(tuple, x["cells"]))) for x in document["joint_axes"])

@@ -78,7 +78,14 @@ from fitnoise.request.to_document import (
     table_document,
     toml,
 )
-from fitnoise.request.translations import Translation, by_language, main_text, translations_of
+from fitnoise.request.translations import (
+    Translation,
+    by_language,
+    main_text,
+    metadata_by_language,
+    metadata_document,
+    translations_of,
+)
 from fitnoise.request.views import VIEWS
 from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
 
@@ -1004,8 +1011,8 @@ class Spec(SpecSection):
     )
     language: str = Field(
         "en",
-        description="The language of title, labels and names, as a tag of BCP 47. Labels in this language identify "
-        "values, in every file and question.",
+        description="The language of title, labels, names and metadata, as a tag of BCP 47. Labels in this language "
+        "identify values, in every file and question.",
     )
     names: dict[str, dict[str, str]] = Field(
         {},
@@ -1186,7 +1193,11 @@ class Spec(SpecSection):
             checked_confidence(self.accuracy.confidence)
         o = self.objective
         objective = wrong.one("objective", lambda: Objective(o.goal, o.weights, o.total_error_weight), Objective())
-        metadata = wrong.one("metadata", self.metadata.build, Metadata())
+        metadata = wrong.one(
+            "metadata",
+            lambda: metadata_by_language(self.metadata.model_dump(), self.language),
+            {self.language: Metadata()},
+        )
         # Under pure privacy an epsilon without δ stays pure: privacy.delta does not apply.
         implied = None if p.definition is Privacy.PURE else p.delta
         cap = budget = cells = None
@@ -1244,9 +1255,9 @@ class Spec(SpecSection):
                 other_units=tuple(units),
                 series=None if self.series is None else self.series.attribute,
                 mechanism=self.mechanism,
-                metadata=metadata,
+                metadata=metadata.pop(self.language),
                 language=self.language,
-                translations=self._translations(),
+                translations=self._translations(metadata),
             )
         further = []
         for i, group in enumerate(self.further_tables):
@@ -1275,10 +1286,10 @@ class Spec(SpecSection):
             attribute.model_copy(update={"labels": main_text(labels, self.language, "labels")}) if labels else attribute
         )
 
-    def _translations(self) -> dict[str, Translation]:
-        """Return the texts in further languages."""
+    def _translations(self, metadata: Mapping[str, Metadata]) -> dict[str, Translation]:
+        """Return the texts in further languages; the metadata are already by language."""
         labels = {name: getattr(attribute, "labels", None) for name, attribute in self.domain.items()}
-        return translations_of(self.language, self.title, labels, self.names)
+        return translations_of(self.language, self.title, labels, self.names, metadata)
 
     @classmethod
     def from_publication(cls, publication: Publication, *, is_measured: bool = False) -> Spec:
@@ -1350,7 +1361,9 @@ class Spec(SpecSection):
             "tables": [table_document(p) for p in w.tables.parts],
             "questions": [finite_document(q) for q in publication.questions],
             **mechanism_document(publication),
-            "metadata": publication.metadata.document(),
+            "metadata": metadata_document(
+                language, publication.metadata, {tag: x.metadata for tag, x in translations.items()}
+            ),
             "further_tables": [further_tables_document(p, w.confidence) for p in publication.further_tables],
         }
         return cls.parse(document)

@@ -41,6 +41,18 @@ LICENCES = (
 )
 """The licences for data that can be named by their ids in the SPDX list; any other licence is named by its URL."""
 
+TEXTS = (
+    "description",
+    "publisher",
+    "geography",
+    "contact",
+    "keywords",
+    "unit_of_measure",
+    "amount_units",
+    "methodology",
+)
+"""The statements that readers read, which can have texts in further languages."""
+
 _URL = re.compile(r"https?://[A-Za-z0-9][^\s<>\"{}|\\^`]*")
 _FORMS = {
     "contact_email": (
@@ -53,7 +65,6 @@ _FORMS = {
         "one to three whole numbers with dots, as SDMX has versions",
         "1.0",
     ),
-    "language": (re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*"), "a language tag of BCP 47", "en or de-AT"),
     "agency": (
         re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*"),
         "an id of SDMX: a letter, then letters, digits, _ and -",
@@ -85,10 +96,9 @@ class Metadata:
         unit_of_measure: The unit of counts, such as "persons".
         amount_units: The unit of each amount that tables add up or average, such as {"income": "EUR"}.
         methodology: A note on the method, or its URL.
-        language: The language of these texts, of titles and of labels, as a language tag.
 
     Raises:
-        SpecError: A text is empty, or is no period, licence, version, e-mail address, language or id.
+        SpecError: A text is empty, or is no period, licence, version, e-mail address or id.
     """
 
     description: str | None = None
@@ -104,7 +114,6 @@ class Metadata:
     unit_of_measure: str | None = None
     amount_units: Mapping[str, str] = field(default_factory=dict)
     methodology: str | None = None
-    language: str = "en"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keywords", tuple(self.keywords))
@@ -181,7 +190,8 @@ class Metadata:
     def document(self) -> dict[str, Any]:
         """Return the statements as the table [metadata] has them, without absent ones."""
         by_name = {f.name: getattr(self, f.name) for f in fields(self)}
-        return by_name | {"keywords": list(self.keywords), "amount_units": dict(self.amount_units)}
+        document = by_name | {"keywords": list(self.keywords), "amount_units": dict(self.amount_units)}
+        return {key: x for key, x in document.items() if x}
 
 
 def is_url(text: str) -> bool:
@@ -189,11 +199,15 @@ def is_url(text: str) -> bool:
     return bool(_URL.fullmatch(text))
 
 
+_Texts = str | dict[str, str]
+"""A text, or texts by language."""
+
+
 class MetadataSpec(SpecSection):
     """Statements for catalogues and archives; the hash of the plan does not cover them."""
 
-    description: str | None = Field(None, description="The content of the tables. If absent, fitnoise writes one.")
-    publisher: str | None = Field(
+    description: _Texts | None = Field(None, description="The content of the tables. If absent, fitnoise writes one.")
+    publisher: _Texts | None = Field(
         None, description="The office that publishes the tables. If absent, no publisher is named."
     )
     agency: str | None = Field(
@@ -204,10 +218,10 @@ class MetadataSpec(SpecSection):
         description="The reference period: 2025, 2025-S1, 2025-Q1, 2025-03, 2025-03-31, or two days "
         "2025-01-01/2025-06-30. If absent, no period is stated.",
     )
-    geography: str | None = Field(
+    geography: _Texts | None = Field(
         None, description="The name of the region that the records describe, or its URL. If absent, no region is named."
     )
-    contact: str | None = Field(
+    contact: _Texts | None = Field(
         None, description="The name of the point of contact, such as a desk. If absent, the publisher is the contact."
     )
     contact_email: str | None = Field(
@@ -221,18 +235,15 @@ class MetadataSpec(SpecSection):
     version: str | None = Field(
         None, description="The version of the publication, such as 1.0. If absent, no version is stated."
     )
-    keywords: list[str] = Field([], description="Words by which the publication is found. If absent, there are none.")
-    unit_of_measure: str | None = Field(
+    keywords: list[str] | dict[str, list[str]] = Field(
+        [], description="Words by which the publication is found. If absent, there are none."
+    )
+    unit_of_measure: _Texts | None = Field(
         None, description='The unit of counts, such as "persons". If absent, counts are of records.'
     )
-    amount_units: dict[str, str] = Field(
+    amount_units: dict[str, _Texts] = Field(
         {}, description='The unit of each amount, such as "EUR". If absent, sums and means are in units of the amount.'
     )
-    methodology: str | None = Field(
+    methodology: _Texts | None = Field(
         None, description="A note on the method, or its URL. If absent, only fitnoise's own statements are made."
     )
-    language: str = Field("en", description="The language of titles, labels and these texts, as a tag such as de.")
-
-    def build(self) -> Metadata:
-        """Return the statements."""
-        return Metadata(**self.model_dump())

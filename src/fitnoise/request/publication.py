@@ -508,8 +508,8 @@ class Publication:
         mechanism: The name of the mechanism that answers the tables, such as "fit-for-use-by-axis". None lets fitnoise
             choose. A small database implies "projection", so this name becomes None.
         metadata: Statements for catalogues and archives. The hash of a plan does not cover them.
-        language: The language of title, labels and names, as a tag of BCP 47.
-        translations: Title, labels and names in further languages, for readers. A plan's hash does not cover them.
+        language: The language of title, labels, names and metadata, as a tag of BCP 47.
+        translations: Such texts in further languages, for readers. A plan's hash does not cover them.
 
     Raises:
         SpecError: An argument is out of range, or two arguments do not fit together.
@@ -577,7 +577,19 @@ class Publication:
         self._check_series()
         # A pattern has thousands of tables: their names are listed only where some have other words.
         names = self._names() if self.translations else {}
-        check_translations(self.language, self.translations, self.domain, names)
+        check_translations(self.language, self.translations, self.domain, names, self.metadata)
+
+    @property
+    def metadata_by_language(self) -> dict[str, Metadata]:
+        """The metadata in the language of the publication, and then the texts of each further language."""
+        further = {tag: x.metadata for tag, x in self.translations.items() if tag != self.language}
+        return {self.language: self.metadata, **further}
+
+    def metadata_in(self, language: str) -> Metadata:
+        """Return the metadata with the texts of a language, or else those of the publication."""
+        texts = self.metadata_by_language.get(language, self.metadata)
+        units = {**self.metadata.amount_units, **texts.amount_units}
+        return replace(self.metadata, **texts.document() | {"amount_units": units})
 
     def _names(self) -> dict[str, Iterable[str]]:
         """Return the names that the publisher chose, by kind; names of one kind stand next to each other on pages."""

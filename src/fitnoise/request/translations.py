@@ -14,6 +14,7 @@ from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.messages import LANGUAGES
 from fitnoise.request.arguments import refuse_unless_fields_fit
 from fitnoise.request.attributes import Attribute
+from fitnoise.request.metadata import TEXTS, Metadata
 
 _TAG = re.compile("[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
@@ -30,6 +31,7 @@ class Translation:
         labels: For categorical attributes, one label for each code, in the order of the codes.
         names: Other words for names that the publication has: of attributes and levels, tables, questions, units, the
             source, groups, and categories for missing values.
+        metadata: The statements :data:`~fitnoise.request.metadata.TEXTS` that readers read, where they differ.
 
     Raises:
         SpecError: A text is empty or UTF-8 cannot write it, or an argument has another class.
@@ -38,6 +40,7 @@ class Translation:
     title: str = ""
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=Metadata)
 
     def __post_init__(self) -> None:
         refuse_unless_fields_fit(self, SpecError, "No plan was made.")
@@ -57,8 +60,14 @@ class Translation:
     def document(self) -> dict[str, Any]:
         """Return the texts as plain JSON values, without empty parts."""
         labels = {name: list(texts) for name, texts in self.labels.items()}
-        parts = {"title": self.title, "labels": labels, "names": dict(self.names)}
+        metadata = self.metadata.document()
+        parts = {"title": self.title, "labels": labels, "names": dict(self.names), "metadata": metadata}
         return {key: part for key, part in parts.items() if part}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Translation:
+        """Return the texts that :meth:`document` wrote."""
+        return cls(**{**document, "metadata": Metadata(**document.get("metadata", {}))})
 
 
 def check_translations(
@@ -66,6 +75,7 @@ def check_translations(
     translations: Mapping[str, Translation],
     attributes: Mapping[str, Attribute],
     names: Mapping[str, Iterable[str]],
+    metadata: Metadata,
 ) -> None:
     """Raise SpecError for an invalid language, and for texts that do not fit a publication.
 
@@ -76,17 +86,18 @@ def check_translations(
         translations: The texts by language.
         attributes: The attributes of the domain.
         names: The names of the publication, by kind; names of one kind stand next to each other on pages.
+        metadata: The metadata in the language of the publication.
     """
     _check_tag(main)
     names_by_kind = {kind: set(listed) for kind, listed in names.items()}
     for language, texts in translations.items():
         _check_tag(language)
-        if language == main and (texts.title or texts.labels):
+        if language == main and (texts.title or texts.labels or texts.metadata != Metadata()):
             raise SpecError(
                 "translation-into-own-language",
-                f"The publication is in {language!r}, and has another title or other labels in {language!r}.",
+                f"The publication is in {language!r}, and has another title, labels or metadata in {language!r}.",
                 "Only names have other words in this language.",
-                "State the title and the labels once.",
+                "State title, labels and metadata once.",
                 "No plan was made.",
                 place="language",
             )
@@ -95,11 +106,12 @@ def check_translations(
                 "language-without-reports",
                 f"Texts are given in {language!r}.",
                 f"Reports are in {', '.join(LANGUAGES)}. Only the language of the publication itself may be another.",
-                f"Remove these texts, or set language = {language!r} if it is the language of all titles and labels.",
+                f"Remove these texts, or set language = {language!r} if it is the language of the publication.",
                 "No plan was made.",
                 place="language",
             )
         _check_names(language, texts.names, names_by_kind)
+        _check_metadata(language, metadata, texts.metadata)
         for name, labels in texts.labels.items():
             attribute = attributes.get(name)
             own_labels = getattr(attribute, "labels", None)  # only categorical attributes have labels
@@ -184,6 +196,22 @@ def _check_names(language: str, translated: Mapping[str, str], names_by_kind: Ma
             )
 
 
+def _check_metadata(language: str, main: Metadata, further: Metadata) -> None:
+    """Raise SpecError for a statement in a further language that is not for readers, or that the main one lacks."""
+    for key, stated in further.document().items():
+        is_stated = stated.keys() <= main.amount_units.keys() if key == "amount_units" else getattr(main, key)
+        if key not in TEXTS or not is_stated:
+            raise SpecError(
+                "translated-metadata-misfit",
+                f"The metadata state {key} in {language!r}.",
+                f"A further language has only these texts: {', '.join(TEXTS)}. The language of the publication must"
+                " state them, too.",
+                "State the key in the language of the publication, or remove it.",
+                "No plan was made.",
+                place=f"metadata.{key}",
+            )
+
+
 def _check_tag(language: str) -> None:
     if _TAG.fullmatch(language) is None:
         raise SpecError(
@@ -221,8 +249,49 @@ def further_texts(texts: Any, language: str) -> dict[str, Any]:
     return {tag: text for tag, text in texts.items() if tag != language} if isinstance(texts, Mapping) else {}
 
 
+def metadata_by_language(stated: Mapping[str, Any], language: str) -> dict[str, Metadata]:
+    """Return the metadata of the main language, and then those of each further one.
+
+    Args:
+        stated: The table [metadata], with texts or texts by language.
+        language: The main language.
+
+    Raises:
+        SpecError: A text is empty or invalid, or texts lack the main language.
+    """
+
+    def in_languages(texts: Any, key: str) -> dict[str, Any]:
+        return {language: main_text(texts, language, key)} | further_texts(texts, language)
+
+    def chosen(tag: str, parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        return {key: texts[tag] for key, texts in parts.items() if tag in texts}
+
+    parts = {key: in_languages(x, key) for key, x in stated.items() if key != "amount_units"}
+    units = {name: in_languages(x, "amount_units") for name, x in stated["amount_units"].items()}
+    tags = dict.fromkeys([language, *(tag for texts in (*parts.values(), *units.values()) for tag in texts)])
+    return {tag: Metadata(**chosen(tag, parts), amount_units=chosen(tag, units)) for tag in tags}
+
+
+def metadata_document(language: str, main: Metadata, further: Mapping[str, Metadata]) -> dict[str, Any]:
+    """Return the table [metadata] with texts in all languages; the opposite of :func:`metadata_by_language`."""
+    documents = {tag: x.document() for tag, x in further.items()}
+
+    def joined(parts: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        return {
+            key: by_language(language, x, {tag: other[key] for tag, other in others.items() if key in other})
+            for key, x in parts.items()
+        }
+
+    units = joined(main.amount_units, {tag: x.pop("amount_units", {}) for tag, x in documents.items()})
+    return joined(main.document(), documents) | {"amount_units": units}
+
+
 def translations_of(
-    language: str, title: Any, labels: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]
+    language: str,
+    title: Any,
+    labels: Mapping[str, Any],
+    names: Mapping[str, Mapping[str, str]],
+    metadata: Mapping[str, Metadata],
 ) -> dict[str, Translation]:
     """Return the texts by language, from texts by what they are for.
 
@@ -231,15 +300,17 @@ def translations_of(
         title: The title, or titles by language.
         labels: For each attribute its labels, or its labels by language.
         names: The words for names, by language.
+        metadata: The metadata in further languages.
     """
     titles = further_texts(title, language)
     by_attribute = {name: further_texts(texts, language) for name, texts in labels.items()}
-    tags = dict.fromkeys([*titles, *(tag for texts in by_attribute.values() for tag in texts), *names])
+    tags = dict.fromkeys([*titles, *(tag for texts in by_attribute.values() for tag in texts), *names, *metadata])
     return {
         tag: Translation(
             titles.get(tag, ""),
             {name: texts[tag] for name, texts in by_attribute.items() if tag in texts},
             names.get(tag, {}),
+            metadata.get(tag, Metadata()),
         )
         for tag in tags
     }

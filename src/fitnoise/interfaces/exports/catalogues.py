@@ -8,14 +8,25 @@ Source: the classes Dataset and Distribution of DCAT-AP 3.0, with their mandator
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from fitnoise.interfaces.exports.resources import Resource, dataset_id, description_of, unit_of, urn
+from fitnoise.interfaces.exports.resources import (
+    Resource,
+    dataset_id,
+    descriptions,
+    first_publication,
+    keywords,
+    texts,
+    titles,
+    unit_of,
+    urn,
+)
+from fitnoise.messages import Translator
 from fitnoise.reading.description import Superseded
 from fitnoise.reading.layouts import Tabled, publication_of, releases
-from fitnoise.request.metadata import Metadata, is_url
+from fitnoise.request.metadata import is_url
 from fitnoise.request.workloads import Table
 
 MAX_VARIABLES = 100
@@ -40,9 +51,10 @@ _CONTEXT = {
 _AUTHORITY = "http://publications.europa.eu/resource/authority"
 
 
-def schema_org(source: Tabled, title: str) -> dict[str, Any]:
-    """Return the description of a publication as a Dataset of schema.org."""
-    metadata = _metadata(source)
+def schema_org(source: Tabled, title: str, language: Translator) -> dict[str, Any]:
+    """Return the description of a publication as a Dataset of schema.org, with the publisher's texts in a language."""
+    publication = first_publication(source)
+    metadata = publication.metadata_in(language.code)
     contact = {"@type": "ContactPoint", "name": metadata.contact, "email": metadata.contact_email}
     office = {"@type": "Organization", "name": metadata.publisher or metadata.contact, "contactPoint": _stated(contact)}
     is_named = any((metadata.publisher, metadata.contact, metadata.contact_email))
@@ -52,9 +64,9 @@ def schema_org(source: Tabled, title: str) -> dict[str, Any]:
             "@context": "https://schema.org/",
             "@type": "Dataset",
             "name": title,
-            "description": description_of(source)[0],
+            "description": metadata.description or descriptions(source)[0][0],
             "identifier": dataset_id(source),
-            "inLanguage": metadata.language,
+            "inLanguage": publication.language,
             "version": metadata.version,
             "keywords": list(metadata.keywords),
             "license": metadata.licence_url,
@@ -63,10 +75,14 @@ def schema_org(source: Tabled, title: str) -> dict[str, Any]:
             "spatialCoverage": None
             if region is None
             else {"@type": "Place", **({"@id": region} if is_url(region) else {"name": region})},
-            "measurementTechnique": [text for text, _ in methods(source)],
+            "measurementTechnique": [x for x in (metadata.methodology, *_noise(source)) if x],
             "correction": [x.reason for x in superseded(source)],
             "variableMeasured": [
-                {"@type": "PropertyValue", "name": name, "unitText": unit_of(_table(source, name), metadata)}
+                {
+                    "@type": "PropertyValue",
+                    "name": language.name(name),
+                    "unitText": unit_of(_table(source, name), metadata),
+                }
                 for name in islice(source, MAX_VARIABLES)
             ],
         }
@@ -75,31 +91,36 @@ def schema_org(source: Tabled, title: str) -> dict[str, Any]:
 
 def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str, Any]:
     """Return the description of a data package as a Dataset of DCAT-AP with a Distribution for each table."""
-    metadata = _metadata(source)
+    publication = first_publication(source)
+    metadata = publication.metadata
 
-    def text(value: str, language: str = metadata.language) -> dict[str, str]:
-        return {"@value": value, "@language": language}
+    def text(value: str, language: str = publication.language) -> dict[str, str]:
+        return tagged([(value, language)])[0]
 
+    def nodes(kind: str, label: str, stated: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+        """Return a node for each URL, and one that has the texts of all languages."""
+        labels = tagged([x for x in stated if not is_url(x[0])])
+        urls = [{"@type": kind, "@id": x} for x, _ in stated if is_url(x)]
+        return [*urls, *([{"@type": kind, label: labels}] if labels else [])]
+
+    publishers = texts(source, "publisher")
     contact = {
         "@type": ["vcard:Kind", "vcard:Organization"],
-        "vcard:fn": metadata.contact or metadata.publisher,
+        "vcard:fn": tagged(texts(source, "contact") or publishers),
         "vcard:hasEmail": None if metadata.contact_email is None else {"@id": f"mailto:{metadata.contact_email}"},
     }
-    region = metadata.geography
     licence = None if metadata.licence_url is None else {"@id": metadata.licence_url, "@type": "dct:LicenseDocument"}
     dataset = {
         "@id": dataset_id(source),
         "@type": "dcat:Dataset",
-        "dct:title": text(title),
-        "dct:description": text(*description_of(source)),
+        "dct:title": tagged(titles(source, title)),
+        "dct:description": tagged(descriptions(source)),
         "dct:identifier": dataset_id(source),
         "dcat:version": metadata.version,
         "dct:replaces": [{"@id": urn(x.entry.digest)} for x in superseded(source)],
         "adms:versionNotes": [text(x.reason) for x in superseded(source)],
-        "dcat:keyword": [text(word) for word in metadata.keywords],
-        "dct:publisher": None
-        if metadata.publisher is None
-        else {"@type": "foaf:Agent", "foaf:name": text(metadata.publisher)},
+        "dcat:keyword": tagged(keywords(source)),
+        "dct:publisher": {"@type": "foaf:Agent", "foaf:name": tagged(publishers)} if publishers else None,
         "dcat:contactPoint": _stated(contact) if metadata.contact or metadata.contact_email else None,
         "dct:temporal": None
         if metadata.days is None
@@ -108,13 +129,12 @@ def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
             "dcat:startDate": {"@value": metadata.days[0].isoformat(), "@type": "xsd:date"},
             "dcat:endDate": {"@value": metadata.days[1].isoformat(), "@type": "xsd:date"},
         },
-        "dct:spatial": None
-        if region is None
-        else {"@type": "dct:Location", **({"@id": region} if is_url(region) else {"skos:prefLabel": text(region)})},
+        "dct:spatial": nodes("dct:Location", "skos:prefLabel", texts(source, "geography")),
         "dct:accessRights": {"@id": f"{_AUTHORITY}/access-right/PUBLIC", "@type": "dct:RightsStatement"},
         "dct:provenance": [
-            {"@type": "dct:ProvenanceStatement", **({"@id": x} if is_url(x) else {"rdfs:label": text(x, language)})}
-            for x, language in methods(source)
+            node
+            for stated in (texts(source, "methodology"), *([(x, "en")] for x in _noise(source)))
+            for node in nodes("dct:ProvenanceStatement", "rdfs:label", stated)
         ],
         "dcat:distribution": [
             _stated(
@@ -144,9 +164,9 @@ def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
     return {"@context": _CONTEXT, **_stated(dataset)}
 
 
-def _metadata(source: Tabled) -> Metadata:
-    """Return the metadata of tables: those of the first release."""
-    return releases(source)[0].plan.publication.metadata
+def tagged(stated: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return texts with their languages as JSON-LD has them."""
+    return [{"@value": text, "@language": language} for text, language in stated]
 
 
 def superseded(source: Tabled) -> tuple[Superseded, ...]:
@@ -160,9 +180,12 @@ def _table(source: Tabled, name: str) -> Table:
 
 def methods(source: Tabled) -> list[tuple[str, str]]:
     """Return the statements about the method, with their languages: that of the publisher, then those of fitnoise."""
-    metadata = _metadata(source)
-    stated = [] if metadata.methodology is None else [(metadata.methodology, metadata.language)]
-    return [*stated, *((METHOD.format(plan=r.plan.hash), "en") for r in releases(source))]
+    return [*texts(source, "methodology"), *((x, "en") for x in _noise(source))]
+
+
+def _noise(source: Tabled) -> list[str]:
+    """Return fitnoise's own statement about the method, for each release."""
+    return [METHOD.format(plan=r.plan.hash) for r in releases(source)]
 
 
 def _stated(document: dict[str, Any]) -> dict[str, Any]:

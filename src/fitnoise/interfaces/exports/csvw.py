@@ -9,8 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from fitnoise.interfaces.exports.resources import Column, Resource, dataset_id, description_of
-from fitnoise.reading.layouts import Tabled, releases
+from fitnoise.interfaces.exports.catalogues import tagged
+from fitnoise.interfaces.exports.resources import (
+    Column,
+    Resource,
+    dataset_id,
+    descriptions,
+    first_publication,
+    keywords,
+    texts,
+    titles,
+)
+from fitnoise.reading.layouts import Tabled
 from fitnoise.request.attributes import CODE
 
 _TYPES = {"string": "string", "integer": "integer", "number": "decimal"}
@@ -19,23 +29,23 @@ _TYPES = {"string": "string", "integer": "integer", "number": "decimal"}
 
 def csvw(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str, Any]:
     """Return the group of the tables of a data package."""
-    metadata = releases(source)[0].plan.publication.metadata
-    description, language = description_of(source)
+    publication = first_publication(source)
+    metadata = publication.metadata
     days = None if metadata.days is None else "/".join(d.isoformat() for d in metadata.days)
     stated = {
-        "dc:publisher": metadata.publisher,
+        "dc:publisher": tagged(texts(source, "publisher")),
         "dc:license": None if metadata.licence_url is None else {"@id": metadata.licence_url},
         "dc:temporal": days,
-        "dc:spatial": metadata.geography,
-        "dc:subject": list(metadata.keywords) or None,
+        "dc:spatial": tagged(texts(source, "geography")),
+        "dc:subject": tagged(keywords(source)),
         "dc:hasVersion": metadata.version,
     }
     return {
-        "@context": ["http://www.w3.org/ns/csvw", {"@language": metadata.language}],
-        "dc:title": title,
-        "dc:description": {"@value": description, "@language": language},
+        "@context": ["http://www.w3.org/ns/csvw", {"@language": publication.language}],
+        "dc:title": tagged(titles(source, title)),
+        "dc:description": tagged(descriptions(source)),
         "dc:identifier": dataset_id(source),
-        **{key: x for key, x in stated.items() if x is not None},
+        **{key: x for key, x in stated.items() if x},
         "tables": [_table(x) for x in resources],
     }
 

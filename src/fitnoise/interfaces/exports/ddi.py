@@ -5,25 +5,35 @@ Source: DDI-Codebook 2.5, ddialliance.org: the elements stdyDscr, fileDscr, var 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from fitnoise import __version__
 from fitnoise.interfaces.exports.catalogues import methods, superseded
-from fitnoise.interfaces.exports.resources import Column, Resource, dataset_id, description_of, in_file
+from fitnoise.interfaces.exports.resources import (
+    Column,
+    Resource,
+    dataset_id,
+    descriptions,
+    first_publication,
+    in_file,
+    keywords,
+    texts,
+    titles,
+)
 from fitnoise.interfaces.render import printable
 from fitnoise.reading.layouts import Tabled, releases
 from fitnoise.request.attributes import CODE
-from fitnoise.request.metadata import Metadata
+from fitnoise.request.publication import Publication
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def ddi(source: Tabled, title: str, resources: Sequence[Resource]) -> str:
     """Return the codebook of a data package."""
-    metadata = releases(source)[0].plan.publication.metadata
-    book = Element("codeBook", {"xmlns": "ddi:codebook:2_5", "version": "2.5", _LANG: metadata.language})
-    _add_study(_add(book, "stdyDscr"), source, title, metadata)
+    publication = first_publication(source)
+    book = Element("codeBook", {"xmlns": "ddi:codebook:2_5", "version": "2.5", _LANG: publication.language})
+    _add_study(_add(book, "stdyDscr"), source, title, publication)
     for i, x in enumerate(resources):
         _add_file(book, i, x)
     data = _add(book, "dataDscr")
@@ -37,50 +47,57 @@ def ddi(source: Tabled, title: str, resources: Sequence[Resource]) -> str:
     return f"{head}\n{tostring(book, encoding='unicode')}\n"
 
 
-def _add_study(study: Element, source: Tabled, title: str, metadata: Metadata) -> None:
+def _add_study(study: Element, source: Tabled, title: str, publication: Publication) -> None:
     """Add the description of the publication: its citation, its content, its method and its licence."""
-    _add_citation(_add(study, "citation"), source, title, metadata)
+    metadata = publication.metadata
+    _add_citation(_add(study, "citation"), source, title, publication)
     info = _add(study, "stdyInfo")
     if metadata.keywords:
-        subject = _add(info, "subject")
-        for word in metadata.keywords:
-            _add(subject, "keyword", word)
-    _add(info, "abstract", *description_of(source))
+        _add_each(_add(info, "subject"), "keyword", keywords(source))
+    _add_each(info, "abstract", descriptions(source))
     summary = _add(info, "sumDscr")
     if metadata.days is not None:
         for event, day in zip(("start", "end"), metadata.days, strict=True):
             _add(summary, "timePrd", day.isoformat(), date=day.isoformat(), event=event)
-    _add(summary, "geogCover", metadata.geography)
+    _add_each(summary, "geogCover", texts(source, "geography"))
     for unit in dict.fromkeys(r.plan.publication.unit.name for r in releases(source)):
         _add(summary, "anlyUnit", unit)
     _add(summary, "dataKind", "aggregate data", language="en")
     method = _add(study, "method")
-    for text, language in methods(source):
-        _add(method, "notes", text, language)
+    _add_each(method, "notes", methods(source))
     if metadata.licence is not None:
         stated = " ".join(dict.fromkeys([metadata.licence, metadata.licence_url or ""]))
         _add(_add(_add(study, "dataAccs"), "useStmt"), "conditions", stated)
 
 
-def _add_citation(citation: Element, source: Tabled, title: str, metadata: Metadata) -> None:
+def _add_citation(citation: Element, source: Tabled, title: str, publication: Publication) -> None:
     """Add title, identifier, publisher, contact and version."""
-    names = _add(citation, "titlStmt")
-    _add(names, "titl", title)
+    metadata, publishers = publication.metadata, texts(source, "publisher")
+    names, (main_title, *further_titles) = _add(citation, "titlStmt"), titles(source, title)
+    _add(names, "titl", *main_title)
+    _add_each(names, "parTitl", further_titles)
     _add(names, "IDNo", dataset_id(source), agency="fitnoise")
     production = _add(citation, "prodStmt")
-    _add(production, "producer", metadata.publisher)
+    _add_each(production, "producer", publishers)
     _add(production, "software", "fitnoise", version=__version__)
     distribution = _add(citation, "distStmt")
-    _add(distribution, "distrbtr", metadata.publisher)
+    _add_each(distribution, "distrbtr", publishers)
     if metadata.contact or metadata.contact_email:
         contact = {} if metadata.contact_email is None else {"email": metadata.contact_email}
-        _add(distribution, "contact", metadata.contact or metadata.publisher or metadata.contact_email, **contact)
+        contacts = texts(source, "contact") or publishers or texts(source, "contact_email")
+        _add_each(distribution, "contact", contacts, **contact)
     reasons = [x.reason for x in superseded(source)]
     if metadata.version or reasons:
         version = _add(citation, "verStmt")
         _add(version, "version", metadata.version)
         for reason in reasons:
             _add(version, "notes", reason)
+
+
+def _add_each(parent: Element, tag: str, stated: Iterable[tuple[str, str]], **attributes: str) -> None:
+    """Add an element for each text, with its language."""
+    for text, language in stated:
+        _add(parent, tag, text, language, **attributes)
 
 
 def _add(parent: Element, tag: str, text: str | None = "", language: str | None = None, **attributes: str) -> Element:

@@ -21,7 +21,7 @@ import numpy as np
 from fitnoise.interfaces.exports.catalogues import dcat
 from fitnoise.interfaces.exports.csvw import csvw
 from fitnoise.interfaces.exports.ddi import ddi
-from fitnoise.interfaces.exports.resources import Column, Resource, description_of, resource
+from fitnoise.interfaces.exports.resources import Column, Resource, descriptions, first_publication, resource
 from fitnoise.interfaces.exports.sdmx import Structure
 from fitnoise.interfaces.pages.fragments import title
 from fitnoise.messages import english, map_messages, translator
@@ -42,7 +42,7 @@ def package(
     source: Tabled, names: list[str], bands: Bands | None, licence: str | None, *, sdmx: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the files of a data package with their names; the descriptions of the tables come last."""
-    publication = releases(source)[0].plan.publication
+    publication = first_publication(source)
     metadata, name_of_all = publication.metadata, title(publication, translator("en"))
     structure = Structure(source, name_of_all) if sdmx else None
     resources: list[Resource] = []
@@ -82,7 +82,7 @@ def _descriptor(source: Tabled, title_text: str, resources: list[Resource], lice
         "profile": "tabular-data-package",
         "name": re.sub(r"[^a-z0-9._-]+", "-", slug(publications[0].title or "release").lower()) or "release",
         "title": title_text,
-        "description": description_of(source)[0],
+        "description": descriptions(source)[0][0],
         **({} if metadata.version is None else {"version": metadata.version}),
         **({"keywords": list(metadata.keywords)} if metadata.keywords else {}),
         **({} if licence is None else {"licenses": [{"path" if is_url(licence) else "name": licence}]}),

@@ -15,6 +15,7 @@ from fitnoise.reading.layouts import Tabled, TableLayout, publication_of, releas
 from fitnoise.reading.release_files import field
 from fitnoise.request.attributes import CODE, FROM, NAME, TO
 from fitnoise.request.metadata import Metadata
+from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Table, slug
 
 COLUMN_DESCRIPTIONS = {
@@ -149,7 +150,7 @@ def resource(
         digest=digest,
         rows=rows,
         description=described,
-        unit=unit_of(workload[table.name], releases(source)[0].plan.publication.metadata),
+        unit=unit_of(workload[table.name], first_publication(source).metadata),
         layout=table,
         columns=tuple(_column(source, table, c) for c in columns),
         codes=codes,
@@ -178,14 +179,36 @@ def urn(*digests: str) -> str:
     return uuid.uuid5(uuid.NAMESPACE_URL, " ".join(("fitnoise", *digests))).urn
 
 
-def description_of(source: Tabled) -> tuple[str, str]:
-    """Return the description that the metadata state, with its language; without one, the protected units."""
+def first_publication(source: Tabled) -> Publication:
+    """Return the publication whose metadata describe tables: that of the first release."""
+    return releases(source)[0].plan.publication
+
+
+def titles(source: Tabled, title: str) -> list[tuple[str, str]]:
+    """Return a title with the language of the publication, and the titles in further languages with theirs."""
+    publication = first_publication(source)
+    further = [(x.title, tag) for tag, x in publication.translations.items() if x.title]
+    return [(title, publication.language), *further]
+
+
+def texts(source: Tabled, key: str) -> list[tuple[Any, str]]:
+    """Return a statement of the metadata in each language that has it, with the language."""
+    by_language = first_publication(source).metadata_by_language
+    return [(text, tag) for tag, metadata in by_language.items() if (text := getattr(metadata, key))]
+
+
+def keywords(source: Tabled) -> list[tuple[str, str]]:
+    """Return the words by which a publication is found, each with its language."""
+    return [(word, tag) for listed, tag in texts(source, "keywords") for word in listed]
+
+
+def descriptions(source: Tabled) -> list[tuple[str, str]]:
+    """Return the descriptions that the metadata state, with their languages; without one, the protected units."""
+    if stated := texts(source, "description"):
+        return stated
     publications = [r.plan.publication for r in releases(source)]
-    metadata = publications[0].metadata
-    if metadata.description is not None:
-        return metadata.description, metadata.language
     units = "; ".join(dict.fromkeys(p.unit.describe() for p in publications))
-    return f"Statistics with differential privacy; protected: {units}.", "en"
+    return [(f"Statistics with differential privacy; protected: {units}.", "en")]
 
 
 def _column(source: Tabled, table: TableLayout, name: str) -> Column:

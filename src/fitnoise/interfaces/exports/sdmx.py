@@ -6,7 +6,7 @@ observation; unit of measure and confidence level are attributes of the data set
 
 Ids of SDMX have letters of the English alphabet, digits and signs: other characters of a code become _. If two ids of
 one list coincide, the later one gets a number. Each code keeps its label as name, and its text as description if the
-id differs.
+id differs. Names are in all languages that the publication has for them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import re
 from collections.abc import Collection, Hashable, Iterable
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 
-from fitnoise.interfaces.exports.resources import Resource
+from fitnoise.interfaces.exports.resources import Resource, first_publication, titles
 from fitnoise.interfaces.render import printable
+from fitnoise.interfaces.wording import wording
+from fitnoise.messages import Translator
 from fitnoise.reading.layouts import Tabled, releases
 from fitnoise.reading.refusals import UNWRITTEN, missing_package
 from fitnoise.reading.release_files import csv_text
@@ -74,8 +77,12 @@ class Structure:
     def __init__(self, source: Tabled, title: str) -> None:
         # Before the first table is written: a missing package would be found after all of them.
         self.model, self.io = _library()
-        metadata = releases(source)[0].plan.publication.metadata
-        self.title, self.language = printable(title), metadata.language
+        publication = first_publication(source)
+        metadata, self.language = publication.metadata, publication.language
+        publications = [r.plan.publication for r in releases(source)]
+        self.further = {x: wording(x, publications) for x in publication.translations if x != self.language}
+        self.texts: list[dict[str, str]] = []
+        self.title = self._numbered({tag: text for text, tag in titles(source, title)})
         agency = metadata.agency or ids([metadata.publisher or "FITNOISE"], upper=True)[0]
         numbers = [*(metadata.version or "1").split("."), "0", "0"][:3]
         self.owner = {"agency": agency, "version": ".".join(numbers)}
@@ -116,7 +123,7 @@ class Structure:
         ):
             parts.append(self._component(key, "ATTRIBUTE", kind, "D"))
             columns[key] = _constant(constant, x.rows)
-        name, described, components = printable(x.name), printable(x.description), self.model.Components(parts)
+        name, described, components = self._name(x.name), printable(x.description), self.model.Components(parts)
         structure = self.model.DataStructureDefinition(f"DSD_{flow}", name=name, components=components, **self.owner)
         dataflow = self.model.Dataflow(flow, name=name, description=described, structure=structure, **self.owner)
         self.structures += [structure, dataflow]
@@ -126,17 +133,34 @@ class Structure:
     def message(self) -> tuple[str, str]:
         """Return place and text of the structures of all tables written so far."""
         used = {part.id for x in self.structures[::2] for part in x.components}
-        names = CONCEPTS | {key: printable(attribute) for attribute, key in self.concepts.items()}
+        names = CONCEPTS | {key: self._name(attribute) for attribute, key in self.concepts.items()}
         items = [self.model.Concept(key, name=name) for key, name in names.items() if key in used]
         scheme = self.model.ConceptScheme(SCHEME, name=self.title, items=items, **self.owner)
         agency = self.model.Agency(self.owner["agency"])
         header = self.model.message.Header(id=f"FITNOISE_{agency.id}", prepared=EPOCH, sender=agency)
         form = self.io.format.Format.STRUCTURE_SDMX_ML_3_0
         text = self.io.write_sdmx([*self.lists.values(), scheme, *self.structures], form, header=header)
-        # pysdmx calls each text English, which only those of fitnoise are. In texts, < is escaped.
-        tag = f'<com:Name xml:lang="{self.language}">'
-        text = re.sub('<com:Name xml:lang="en">(?=([^<]*))', lambda m: m[0] if m[1] in CONCEPTS.values() else tag, text)
-        return "sdmx/structure.xml", text
+        # pysdmx gives each element one name, and calls it English.
+        return "sdmx/structure.xml", re.sub('<com:Name xml:lang="en">([0-9]+)</com:Name>', self._elements, text)
+
+    def _name(self, text: str, attribute: str | None = None) -> str:
+        """Return the number of a name; of a label, if its attribute is given. The names have all languages."""
+
+        def translate(language: Translator) -> str:
+            return language.name(text) if attribute is None else language.label(attribute, text)
+
+        further = {tag: translate(x) for tag, x in self.further.items()}
+        return self._numbered({self.language: text, **{tag: x for tag, x in further.items() if x != text}})
+
+    def _numbered(self, texts: dict[str, str]) -> str:
+        """Return the number that stands for texts by language until the structures are written."""
+        self.texts.append(texts)
+        return str(len(self.texts) - 1)
+
+    def _elements(self, numbered: re.Match[str]) -> str:
+        """Return the elements of a name, one for each language."""
+        texts = self.texts[int(numbered[1])].items()
+        return "".join(f'<com:Name xml:lang="{tag}">{escape(printable(x))}</com:Name>' for tag, x in texts)
 
     def _concept(self, attribute: str) -> str:
         """Return the id of the concept of an attribute, which is the same in all tables."""
@@ -168,11 +192,11 @@ class Structure:
         if (key, rows) not in self.lists:
             number = 1 + sum(k == key for k, _ in self.lists)
             items = [
-                self.model.Code(i, name=printable(text), description=None if i == code else printable(code))
+                self.model.Code(i, name=self._name(text, attribute), description=None if i == code else printable(code))
                 for i, (code, text) in zip(ids(code for code, _ in rows), rows, strict=True)
             ]
             name = f"CL_{key}" if number == 1 else f"CL_{key}_{number}"
-            self.lists[key, rows] = self.model.Codelist(name, name=printable(attribute), items=items, **self.owner)
+            self.lists[key, rows] = self.model.Codelist(name, name=self._name(attribute), items=items, **self.owner)
         return self.lists[key, rows]
 
 

@@ -207,7 +207,7 @@ def content(
         "unbiased": not all(biased) or not biased,
         "answers": answers_digest(release.answers) if release is not None and release.answers else "",
         "told": Report("", tuple(shown_sections)),
-        "metadata": list(_stated(plan.publication.metadata)),
+        "metadata": list(_stated(plan.publication.metadata_in(language))),
         "described": "" if release is None else _described(release, page_language),
     }
 
@@ -243,7 +243,7 @@ def _described(release: Release, language: Translator) -> Markup | str:
         return ""
     from markupsafe import Markup
 
-    text = json.dumps(schema_org(release, title(publication, language)))
+    text = json.dumps(schema_org(release, title(publication, language), language))
     # JSON has < and & in texts only, where \u stands for the character.
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
 
