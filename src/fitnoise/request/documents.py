@@ -1054,10 +1054,13 @@ class Spec(SpecSection):
         [],
         description="Rules about impossible records, each in the form of where, by attribute or level: no record has "
         "all of these values together. State facts of law or definition, and none that you read off the data. Data "
-        "with such a record are refused, so a release shows every reader that no counted record was impossible.",
+        "with such a record are refused, so a release shows every reader that no counted record was impossible. If "
+        "absent, no record is impossible by such a rule.",
     )
     possible: list[PossibleSpec] = Field(
-        [], description="Lists of possible combinations of several attributes; all others are impossible."
+        [],
+        description="Lists of possible combinations of several attributes; all others are impossible. If absent, no list "
+        "excludes a combination.",
     )
     tables: list[TableSpec] = Field(
         [], description="The tables to publish. If absent, the specification asks questions."
