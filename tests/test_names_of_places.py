@@ -5,10 +5,12 @@ import io
 import json
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 
 import fitnoise as fn
+from fitnoise.reading.layouts import layout
 from fitnoise_check import __main__ as checker
 from laws.releases import check_further_columns, released
 from refused import refused
@@ -88,6 +90,23 @@ def test_exports_describe_names(release, tmp_path):
     assert fields["county_name"]["description"] == "Name of the place of county."
     assert set(fields["county_name"]["constraints"]["enum"]) == set(NAMES["county"])
     assert fn.verify_export(release, package)
+
+
+def test_reports_and_workbooks_show_names_with_codes(release, tmp_path):
+    laid = layout(release, "county by sex")
+    kent, washington = (x for (x,) in laid.rows[:2])
+    assert (kent.text, kent.code, kent.is_repeated) == ("Kent", "001", False)
+    assert (washington.text, washington.code, washington.is_repeated) == ("Washington", "002", True)
+    assert [x.code for (x,) in layout(release, "tract").rows] == [""] * 4  # places without names
+    fn.report(release, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'Kent&nbsp;<span class="code">001</span>' in page.replace("\xa0", "&nbsp;")
+    sheet = openpyxl.load_workbook(fn.export(release, tmp_path / "a.xlsx")).worksheets[1]
+    assert [[x.value for x in row[:2]] for row in sheet.iter_rows(min_row=5)][:3] == [
+        ["Kent", "001"],
+        ["Washington (002)", "002"],
+        ["Washington (001x)", "001x"],
+    ]
 
 
 def test_a_plan_and_a_specification_keep_names(plan, tmp_path):

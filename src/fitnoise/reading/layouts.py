@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +33,7 @@ from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.means import means
 from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.request.attributes import Attribute
+from fitnoise.request.attributes import NAME, Attribute
 from fitnoise.request.coverage import ValueList
 from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
@@ -307,7 +308,11 @@ def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: b
 
 
 def _labels(table: Table, attribute: Attribute | None, name: str, labels: Sequence[str | int]) -> list[Label]:
-    """Return the labels of an attribute; if it has labels and is shown value by value, each with its code."""
+    """Return the labels of an attribute; if it has labels or names and is shown value by value, each with its code."""
+    names = attribute.further_columns.get(NAME) if attribute is not None and table.view(name).is_by_value else None
+    if names:
+        counts = Counter(names)
+        return [Label(str(x), str(code), counts[x] > 1, name) for x, code in zip(names, labels, strict=True)]
     codes = attribute.label_codes if attribute is not None and table.view(name).is_by_value else ()
     is_repeated = attribute is not None and attribute.cell_names != attribute.values
     texts = [(str(label), str(code)) for label, code in zip(labels, codes, strict=False)]
