@@ -81,7 +81,7 @@ def export(
 
     **Guarantees**
         * The export depends on the data only through the noisy answers, and is the same whenever it is written.
-        * Numbers have 16 digits in workbooks, and in data packages the decimals of the release's own files.
+        * Numbers have six decimals in workbooks, and in data packages the decimals of the release's own files.
         * Numbers in LaTeX have as many digits as their margins support.
         * A text is never a formula.
         * A manifest has the hash of every file and names the release, so that :func:`verify_export` can check the

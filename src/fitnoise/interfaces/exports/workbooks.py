@@ -1,4 +1,7 @@
-"""Workbooks: a sheet for each table, as the report lays it out. Numbers have 16 digits, and no text is a formula."""
+"""Workbooks: a sheet for each table, as the report lays it out. No text is a formula.
+
+Numbers have the six decimals of CSV files. More digits may differ by machine, and then no check finds the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -98,9 +101,9 @@ def _sheet(
         for j in range(len(table.columns)):
             first_column = 2 * stubs + each * j
             # A number and never a text: a text could be a formula, and programs could not add it up.
-            sheet.write_number(4 + i, first_column, table.values[i, j], looks["number"])
+            sheet.write_number(4 + i, first_column, round(float(table.values[i, j]), 6), looks["number"])
             for k, x in enumerate(margins, 1):
-                sheet.write_number(4 + i, first_column + k, x[i, j], looks["number"])
+                sheet.write_number(4 + i, first_column + k, round(float(x[i, j]), 6), looks["number"])
             if table.bands is not None and MARKS[table.bands[i, j]]:
                 sheet.write_string(4 + i, first_column + each - 1, MARKS[table.bands[i, j]])
     for k, text in enumerate(notes(table, language, source, bands)):
