@@ -97,6 +97,9 @@ check_overlaps <- function(chosen, selected) {
   if (!is.logical(selected)) {
     refuse("Choose rows by a condition, such as sex == \"f\". Nothing was computed.")
   }
+  if (!any(selected)) {
+    refuse("No row of the table meets the condition. Correct its labels or codes. Nothing was computed.")
+  }
   overlapping <- chosen$table$overlaps
   if (!any(overlapping)) {
     return(invisible())

@@ -113,6 +113,8 @@ test_that("wrong arguments are refused", {
   expect_error(estimate(release, "region by sex", by = "value"), "no column", class = "fitnoise_error")
   expect_error(estimate(release, "region by sex", c(TRUE, FALSE)), "one value for each row", class = "fitnoise_error")
   expect_error(estimate(release, "region by sex", value), "condition", class = "fitnoise_error")
+  expect_error(estimate(release, "region by sex", region == "north"), "No row", class = "fitnoise_error")
+  expect_error(share(release, "region by sex", sex == "f", of = region == "04"), "No row", class = "fitnoise_error")
   expect_error(estimate(release, "region by sex", weights = "a"), "not numbers", class = "fitnoise_error")
   expect_error(estimate(release, "region by sex", confidence = 1), "between 0 and 1", class = "fitnoise_error")
   expect_error(estimate(release, "sex by pay mean"), "means", class = "fitnoise_error")

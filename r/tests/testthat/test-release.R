@@ -50,5 +50,8 @@ test_that("a command that is not there is named", {
 
 test_that("an error of the command is an error here", {
   skip_without_command()
-  expect_error(ask(read_release(release_folder()), "count(hair = 1)"), "hair", class = "fitnoise_error")
+  release <- read_release(release_folder())
+  sentence <- "^The release has no attribute 'hair'[.].*Nothing was estimated[.]$"
+  expect_error(ask(release, "count(hair = 1)"), sentence, class = "fitnoise_error")
+  expect_error(verify(release, ledger = tempfile()), "^There is no ledger .*verified[.]$", class = "fitnoise_error")
 })
