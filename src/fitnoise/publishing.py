@@ -562,7 +562,8 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
             "released-before",
             f"Entry {number} of the ledger is the charge of this plan, and its release was finished.",
             "A second measurement needs a second charge.",
-            "To measure the plan again, for a second charge, use --again (in Python again=True).",
+            "To correct the release, name it under --supersedes. To measure the plan again, for a second charge, use "
+            "--again (in Python again=True).",
             _NOTHING,
         )
     return None

@@ -77,16 +77,17 @@ class Bands:
             ReleaseError: As for the class, or the text has another form.
         """
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*,\s*(\d+(?:\.\d+)?)\s*%?\s*", text, re.ASCII)
-        if match is None:
+        limits = () if match is None else tuple(float(x) / 100 for x in match.groups())
+        if not limits or not 0 < limits[0] < limits[1]:
             raise ReleaseError(
                 "bands-not-percentages",
                 f"The bands of reliability are {text!r}.",
-                "They are two percentages, separated by a comma.",
+                "They are two percentages above 0, the smaller one first, separated by a comma.",
                 "Give two percentages, such as 10,30.",
                 "Nothing was written.",
                 place="bands",
             )
-        return cls(*(float(x) / 100 for x in match.groups()))
+        return cls(*limits)
 
     def classify(self, values: Floats, margins: Floats) -> npt.NDArray[Any]:
         """Return the :class:`Band` of each number, in the shape of the values; both arguments are in one unit.
