@@ -1059,8 +1059,8 @@ class Spec(SpecSection):
     )
     possible: list[PossibleSpec] = Field(
         [],
-        description="Lists of possible combinations of several attributes; all others are impossible. If absent, no list "
-        "excludes a combination.",
+        description="Lists of possible combinations of several attributes; all others are impossible. If absent, no "
+        "list excludes a combination.",
     )
     tables: list[TableSpec] = Field(
         [], description="The tables to publish. If absent, the specification asks questions."
