@@ -104,6 +104,8 @@ def test_the_command_line_says_what_intervals_are_for(people, tmp_path, capsys):
         by_command("ask", str(tmp_path / "r"), question)
         output = capsys.readouterr().out
         assert "the intervals are for values as they were read; they do not include the bias of the range" in output
+    by_command("ask", str(tmp_path / "r"), 'count(area="A") / count()')
+    assert "bias of the range" not in capsys.readouterr().out  # no amount is added up
 
 
 def test_frames_of_estimates_state_what_intervals_are_for(release):

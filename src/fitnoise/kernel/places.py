@@ -389,8 +389,8 @@ def _refuse_two_parents(
             f"The {levels[depth]} {row[depth]!r} lies in {parent!r} and in {row[depth - 1]!r}, two places of the "
             f"level {levels[depth - 1]!r}.",
             "Each place must lie in one place of the level above.",
-            f"Give each {levels[depth]} its own code, such as one that starts with the code of its "
-            f"{levels[depth - 1]}.",
+            f"If the levels are not named from the top down, change their order. Otherwise give each {levels[depth]} "
+            f"its own code, such as one that starts with the code of its {levels[depth - 1]}.",
             "No hierarchy was made.",
             place="places",
         )

@@ -117,6 +117,17 @@ def ask(
     return result
 
 
+def attributes_by_value(text: str) -> set[str]:
+    """Return the names of attributes whose values an expression adds up or orders, as in a sum, a mean or a median.
+
+    Args:
+        text: An expression of :func:`ask`.
+    """
+    calls = (node for node in ast.walk(_parsed(text)) if isinstance(node, ast.Call) and node.args)
+    starts = (call.args[0] for call in calls)
+    return {x.value for x in starts if isinstance(x, ast.Constant) and isinstance(x.value, str)}
+
+
 def _cut(text: ast.AST | str) -> str:
     """Return an expression in quotes, cut to the length of a line."""
     expression = text if isinstance(text, str) else ast.unparse(text)

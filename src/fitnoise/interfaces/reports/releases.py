@@ -22,6 +22,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.contradictions import MIN_GAIN
+from fitnoise.reading.expressions import attributes_by_value
 from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.labelled_numbers import LabelledNumbers
 from fitnoise.reading.microdata import InventedRecords
@@ -228,7 +229,8 @@ def answer_report(
     messages = [Message(holds, values)]
     if open_ones:
         messages.append(Message("report.intervals.open_end"))
-    if any(attribute.is_capped for attribute in release.plan.publication.domain.values()):
+    domain = release.plan.publication.domain
+    if any(domain[name].is_capped for name in attributes_by_value(question) if name in domain):
         messages.append(Message("report.intervals.range"))
     messages += result.assumptions
     records = (Value("records", result.universe),)
