@@ -437,3 +437,27 @@ def test_the_studio_keeps_texts_in_further_languages():
     assert area == forms.parse(TOML)["domain"]["area"]
     with refused("spec.form-labels-by-language"):
         forms._codes(area, {"codes": "a\nb"}, ())
+
+
+def test_tables_without_a_name_are_named_by_the_headings_of_their_attributes():
+    """A sum keeps its name, because headings do not say that it is one; a stated name stays what it is."""
+    domain = fn.Domain(region=fn.Categorical(["N", "S"]), age=fn.Ordered(0, 9), income=fn.Amount(0, 100))
+    tables = [
+        fn.table("region", "age", margin=9),
+        fn.table("region", cumulative="age", margin=9),
+        fn.table("region", sum="income", margin=500),
+        fn.table("region", margin=9, name="regions"),
+        fn.table("age", margin=9),
+    ]
+    workload = fn.Workload(domain, tables)
+    names = {"region": "région", "age": "âge", "income": "revenu"}
+    publication = fn.Publication(workload, translations={"fr": fn.Translation(names=names)})
+    french, english = (wording(language, [publication]) for language in ("fr", "en"))
+    assert [french.name(t.name) for t in workload.tables] == [
+        "région × âge",
+        "région × âge, au plus",
+        "region by income sum",
+        "regions",
+        "âge",
+    ]
+    assert [english.name(t.name) for t in workload.tables] == [t.name for t in workload.tables]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from fitnoise.messages import Translator, translator
+from fitnoise.messages import Message, Translator, translator
 from fitnoise.request.attributes import FROM, Attribute
 from fitnoise.request.publication import Publication
 
@@ -17,6 +19,9 @@ _BINS = (
     (re.compile(r"(?P<low>\S+) or more"), "page.bin.over"),
 )
 """The texts of bins (:attr:`Binned.own_values`), with the ids of the texts that readers get."""
+
+MAX_NAMED_TABLES = 10_000
+"""The largest number of tables of a publication that get names; a page or workbook shows fewer."""
 
 _RANGE = " – "
 """The sign between the ends of a range of labels."""
@@ -40,6 +45,7 @@ def wording(language: str, publications: Iterable[Publication]) -> Translator:
         texts = publication.translations.get(language)
         attributes |= publication.domain.items()
         if texts is not None:
+            names |= _names_of_tables(publication, replace(translator(language), names=texts.names))
             names |= texts.names
             # own_values are the main labels: an attribute without labels has none in further languages.
             labels |= {
@@ -52,6 +58,24 @@ def wording(language: str, publications: Iterable[Publication]) -> Translator:
         name: partial(_bin, by_name) for name, a in attributes.items() if FROM in a.further_columns and language != "en"
     }
     return replace(by_name, labels=by_label | bins)
+
+
+def _names_of_tables(publication: Publication, language: Translator) -> dict[str, str]:
+    """Return names for tables that have none of the publisher's: the headings of their attributes, in a language.
+
+    A table keeps its name if headings do not show one of its views, such as a sum, or if it would share the new one.
+    """
+    names: dict[str, str] = {}
+    for group in publication.groups:
+        for each in itertools.islice(group.workload.tables, MAX_NAMED_TABLES):
+            views = [(each.view(a), a) for a in each.attributes]
+            is_shown = all(view.heading_text or not view.name_suffix for view, _ in views)
+            if views and is_shown and each.matrix is None and each.name == each.default_name:
+                headings = (view.heading(a) for view, a in views)
+                texts = (language.write(x) if isinstance(x, Message) else language.name(x) for x in headings)
+                names[each.name] = " × ".join(texts)
+    number_of = Counter(names.values())
+    return {name: text for name, text in names.items() if number_of[text] == 1}
 
 
 def _label(language: Translator, labels: dict[str, str], text: str) -> str:
