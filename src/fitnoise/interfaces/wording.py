@@ -63,7 +63,7 @@ def wording(language: str, publications: Iterable[Publication]) -> Translator:
 def _names_of_tables(publication: Publication, language: Translator) -> dict[str, str]:
     """Return names for tables that have none of the publisher's: the headings of their attributes, in a language.
 
-    A table keeps its name if headings do not show one of its views, such as a sum, or if it would share the new one.
+    A table keeps its name if headings do not show one of its views, such as a sum. So do tables with one new name.
     """
     names: dict[str, str] = {}
     for group in publication.groups:
