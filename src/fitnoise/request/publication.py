@@ -586,7 +586,11 @@ class Publication:
         return {self.language: self.metadata, **further}
 
     def metadata_in(self, language: str) -> Metadata:
-        """Return the metadata with the texts of a language, or else those of the publication."""
+        """Return the metadata with the texts of a language, or else those of the publication.
+
+        Args:
+            language: The tag of the language, such as "fr".
+        """
         texts = self.metadata_by_language.get(language, self.metadata)
         units = {**self.metadata.amount_units, **texts.amount_units}
         return replace(self.metadata, **texts.document() | {"amount_units": units})

@@ -66,7 +66,11 @@ class Translation:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Translation:
-        """Return the texts that :meth:`document` wrote."""
+        """Return the texts that :meth:`document` wrote.
+
+        Args:
+            document: The texts by key, as plans hold them.
+        """
         return cls(**{**document, "metadata": Metadata(**document.get("metadata", {}))})
 
 
