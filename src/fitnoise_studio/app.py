@@ -158,18 +158,18 @@ def data(studio: Studio, request: Request) -> Response:
     """Show the data of the folder, and the columns of one file by their names."""
     studio.wish_price()
     folder, document = studio.folder, studio.document()
-    file_number = request.query_params.get("file", "")
+    files, file_number = folder.headed(), request.query_params.get("file", "")
     columns, why = [], ""
     if file_number:
         try:
-            name = folder.name_by_number(file_number, folder.headed())
+            name = folder.name_by_number(file_number, files)
             columns = [(i, x, *forms.kind_by_name(x)) for i, x in forms.new_columns(document, folder.columns(name))]
         except FitnoiseError as error:
             why = str(error)
     return _shell(
         studio,
         "data",
-        data=[(folder.number(x), x) for x in folder.headed()],
+        data=[(folder.number(x), x) for x in files],
         asked=file_number,
         columns=columns[:MAX_COLUMNS],
         more=max(0, len(columns) - MAX_COLUMNS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from markupsafe import Markup
@@ -219,7 +219,7 @@ class Studio:
         attributes = forms.domain_of(document).values()
         needed = {
             "data": attributes,
-            "describe": attributes and all({*keys} - {"type", "column"} for keys in attributes),
+            "describe": attributes and all(isinstance(x, Mapping) and {*x} - {"type", "column"} for x in attributes),
             "protect": forms.value_at(document, ("privacy", "unit")),
             "tables": forms.tables_of(document),
             "prove": self.folder.certified(),
