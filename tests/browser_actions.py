@@ -27,7 +27,10 @@ READ = "Read"
 """Under which a picture keeps what could be read on it."""
 
 SEEN = """height => [...document.querySelectorAll('h1, h2, h3, a, p, label, legend, button, option, th, td, dt, dd')]
-    .filter(x => { const b = x.getBoundingClientRect(); return x.tagName === 'OPTION' || b.height && b.top < height; })
+    .filter(x => {
+        const shown = x.closest('select') ?? x, box = shown.getBoundingClientRect();
+        return shown.checkVisibility() && box.height && box.top < height;
+    })
     .map(x => x.textContent)"""
 
 REDUCE = """known => {
