@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from fitnoise.messages import COMPLETE_LANGUAGES
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from fitnoise_studio import app, forms, planner, releasing, serve, workers
+from fitnoise_studio import folder as folders
 from fitnoise_studio import state as states
 from fitnoise_studio.folder import Folder, publication_of
 from fitnoise_studio.releasing import Releases
@@ -386,6 +388,33 @@ def test_steps_are_done_once_they_have_what_the_next_needs(client, at_once):
         client.post("/file", text=text)
         assert "Step 7 of 7: Report, this step" in client.page("/report")
     assert done() == {"Data", "Release"}  # an attribute without keys is not described
+
+
+def test_a_folder_is_walked_again_only_after_a_change(tmp_path, monkeypatch):
+    """Changes of any inner folder are noticed at once; the changes of the test itself are made to seem old."""
+
+    def age():
+        for path in (tmp_path, *(p for p in tmp_path.rglob("*") if p.is_dir())):
+            then = path.stat().st_mtime_ns - 10**11
+            os.utime(path, ns=(then, then))
+
+    walks, below = [], folders._below
+    monkeypatch.setattr(folders, "_below", lambda root: walks.append(root) or below(root))
+    inner = tmp_path / "one" / "two"
+    inner.mkdir(parents=True)
+    folder = Folder(tmp_path)
+    assert folder.releases() == folder.releases() == []
+    assert len(walks) == 2  # a change so recent may have another with the same time
+    age()
+    assert folder.releases() == folder.files(".csv") == folder.data() == folder.ledgers() == []
+    assert len(walks) == 3
+    (inner / "release.json").write_text("{}", encoding="utf-8")
+    assert folder.releases() == ["one/two"]
+    age()
+    assert folder.releases() == folder.releases() == ["one/two"]
+    assert len(walks) == 5
+    shutil.rmtree(tmp_path / "one")
+    assert folder.releases() == []
 
 
 def test_columns_of_a_file_become_attributes_all_at_once(tmp_path, monkeypatch):

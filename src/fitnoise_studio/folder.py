@@ -22,9 +22,9 @@ import stat
 import threading
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import duckdb
 
@@ -88,6 +88,14 @@ class DraftChanged(FitnoiseError):
     """The error of a change by another page or program in the meantime."""
 
 
+class _Listing(NamedTuple):
+    """The names in a folder, and the releases among them. times: the last change of each folder; empty if unknown."""
+
+    times: Mapping[Path, int]
+    paths: tuple[Path, ...]
+    releases: tuple[Path, ...]
+
+
 @final
 class Folder:
     """One folder, and the numbers of its files.
@@ -133,6 +141,7 @@ class Folder:
         self._lock = threading.RLock()
         self._others = len(others)
         self._digests: dict[tuple[int, ...], str] = {}
+        self._listing = _Listing({}, (), ())
 
     # --- what lies there ----------------------------------------------------------------------------
 
@@ -193,19 +202,32 @@ class Folder:
             return False
         return resolved == self.root or self.root in resolved.parents
 
-    def _listed(self) -> Iterator[Path]:
-        for path in _below(self.root):
-            if self._is_within(path):
-                yield path
+    def _listed(self) -> _Listing:
+        """Return the names of the folder, walked again after a folder in it changed; pages ask for them all the time.
+
+        **Guarantees**
+
+        * A name that came or went before the call is considered, except what lies behind a link.
+        """
+        with self._lock:
+            if not self._listing.times or self._listing.times != {p: _changed(p) for p in self._listing.times}:
+                # A folder that changes within the resolution of its time is not kept, and walked again.
+                latest = time.time_ns() - int(MTIME_RESOLUTION_SECONDS * 1e9)
+                paths = tuple(p for p in _below(self.root) if self._is_within(p))
+                folders = [p for p in paths if p.is_dir()]
+                times = {p: _changed(p) for p in (self.root, *folders)}
+                known = times if max(times.values()) < latest else {}
+                self._listing = _Listing(known, paths, tuple(p for p in folders if self._is_release(p)))
+            return self._listing
 
     def files(self, *endings: str) -> list[str]:
         """Return the files whose names have these endings, sorted."""
-        paths = (p for p in self._listed() if p.is_file() and p.name.lower().endswith(endings))
+        paths = (p for p in self._listed().paths if p.name.lower().endswith(endings) and p.is_file())
         return sorted(p.relative_to(self.root).as_posix() for p in paths)
 
     def data(self) -> list[str]:
         """Return the data for a release: data outside the folder, files, and folders of CSV or Parquet files."""
-        inner = [p for p in self._listed() if p.is_file() and not self._is_release(p.parent)]
+        inner = [p for p in self._listed().paths if p.is_file() and not self._is_release(p.parent)]
         # Tables of a release are answers and not data, so folders of releases are left out above.
         files = [p for p in inner if p.name.lower().endswith(DATA)]
         folders = {f for p in files if p.name.lower().endswith((*CSV, *PARQUET)) for f in p.parents}
@@ -219,8 +241,7 @@ class Folder:
 
     def releases(self) -> list[str]:
         """Return the release directories."""
-        paths = (p for p in self._listed() if p.is_dir() and self._is_release(p))
-        return sorted(p.relative_to(self.root).as_posix() for p in paths)
+        return sorted(p.relative_to(self.root).as_posix() for p in self._listed().releases)
 
     def _is_release(self, path: Path) -> bool:
         return (path / DESCRIPTION).is_file()
@@ -547,6 +568,14 @@ def _below(folder: Path, deep: int = MAX_DEPTH, max_names: int = MAX_NAMES) -> I
                 yield from walk(path, deep - 1)
 
     yield from walk(folder, deep)
+
+
+def _changed(folder: Path) -> int:
+    """Return the time at which names of a folder changed last; -1 for a folder that is gone."""
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return -1
 
 
 def _lined(name: str) -> bool:
