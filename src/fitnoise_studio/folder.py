@@ -216,8 +216,8 @@ class Folder:
                 paths = tuple(p for p in _below(self.root) if self._is_within(p))
                 folders = [p for p in paths if p.is_dir()]
                 times = {p: _changed(p) for p in (self.root, *folders)}
-                known = times if max(times.values()) < latest else {}
-                self._listing = _Listing(known, paths, tuple(p for p in folders if self._is_release(p)))
+                noted = times if max(times.values()) < latest else {}
+                self._listing = _Listing(noted, paths, tuple(p for p in folders if self._is_release(p)))
             return self._listing
 
     def files(self, *endings: str) -> list[str]:
