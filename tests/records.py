@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 import pyreadstat
 
 import fitnoise as fn
-from fitnoise.planning.examples import held
 from fitnoise.request.attributes import Attribute
 
 UGLY = "select * from \"people\"; drop table 'people' -- ü, ;|"
@@ -409,7 +408,7 @@ def histogram(shape=lambda counts: counts):
 def frame_of(domain, cells, values=None):
     """Records in these cells (one row of positions each; of amounts at their ends), as a pandas frame.
 
-    values: for each attribute the values of its cells; `held` gives those of other attributes and cells.
+    values: for each attribute the values of its cells; `examples` gives those of other attributes and cells.
     """
     columns = {}
     for i, a in enumerate(domain):
@@ -421,7 +420,7 @@ def frame_of(domain, cells, values=None):
         classifier = domain[a].coding.attribute
         classes = np.zeros(len(cells), dtype=int) if classifier is None else cells[:, list(domain).index(classifier)]
         values_by_class = {
-            w: [*given_values, *(held(domain[a], code, w) for code in places[len(given_values) :])]
+            w: [*given_values, *(domain[a].examples(code, w) for code in places[len(given_values) :])]
             for w in set(classes.tolist())
         }
         columns[domain.column(a)] = [

@@ -70,7 +70,6 @@ CLASS_QUESTIONS = {
     ("Attribute", "planning"): 1,
     ("Attribute", "reading"): 4,
     ("Attribute", "request"): 5,
-    ("Coding", "planning"): 9,
     ("Counter", "engines"): 1,
     ("DerivedTables", "interfaces"): 6,
     ("DerivedTables", "reading"): 4,

@@ -70,7 +70,7 @@ def test_a_coding_that_no_counter_translates_is_refused():
 
 @pytest.mark.parametrize("member", ["kind", "ordered", "has_sequence", "is_numeric", "declared", "own_values"])
 def test_an_attribute_without_a_member_is_refused_at_its_definition(member):
-    names = ("kind", "ordered", "has_sequence", "is_numeric", "declared", "own_values", "own_position")
+    names = ("kind", "ordered", "has_sequence", "is_numeric", "declared", "own_values", "own_position", "own_examples")
     with pytest.raises(TypeError, match=f"The class Other lacks {member}\\.$"):
         type("Other", (Attribute,), {name: None for name in names if name != member})
 

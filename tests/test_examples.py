@@ -10,7 +10,7 @@ import pytest
 import fitnoise as fn
 import zoo
 from fitnoise.engines import open_counter
-from fitnoise.planning.examples import examples, held
+from fitnoise.planning.examples import examples
 from fitnoise.request.documents import load_spec
 from laws.releases import by_command
 from refused import refused
@@ -148,8 +148,8 @@ def test_examples_follow_from_the_specification_only(spec, capsys):
 def test_what_a_cell_may_hold_falls_into_it(name):
     a = zoo.ATTRIBUTES[name].attribute
     empty = [0] if name == "bins at the ends of numbers" else []  # below the least number
-    assert [c for c in range(a.coding.size) if not held(a, c)] == empty
-    assert all(a.coding.cell_of(x) == c for c in range(a.coding.size) for x in held(a, c))
+    assert [c for c in range(a.coding.size) if not a.examples(c)] == empty
+    assert all(a.coding.cell_of(x) == c for c in range(a.coding.size) for x in a.examples(c))
 
 
 @pytest.mark.parametrize("name", zoo.ATTRIBUTES)

@@ -40,6 +40,9 @@ class Months(Attribute):
     def own_position(self, value):
         return self.own_values.index(value)
 
+    def own_examples(self, cell, class_cell):
+        return (1 + cell,)
+
 
 NAN, NEVER = math.nan, (None, math.nan, math.inf, -math.inf)
 

@@ -8,19 +8,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, cast
 
 from fitnoise.errors import SpecError
-from fitnoise.kernel.codings import (
-    EXACT_FLOAT_LIMIT,
-    Codes,
-    Coding,
-    CodingWithMissing,
-    Cuts,
-    Range,
-    Steps,
-    as_csv_text,
-)
+from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Interval, as_csv_text
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.dates import DatePart
 from fitnoise.request.attributes import Attribute
@@ -32,9 +23,6 @@ FIRST_COLUMN = "example"
 
 MAX_TRIES = 10_000
 """The number of values tried, to find one that every reader of the column accepts."""
-
-IN_BIN = 100
-"""The approximate count of whole numbers of a bin from which a value is drawn."""
 
 OPEN_CONDITION_SPAN = 100
 """The distance from the only bound of a condition, within which numbers are drawn."""
@@ -83,51 +71,6 @@ def examples(publication: Publication, records: int) -> str:
             places |= {a: c.cell(a, record[c.name], places) for a in classes.intersection(c.attributes)}
         writer.writerow([i, *(as_csv_text(record[c.name]) for c in columns)])
     return out.getvalue()
-
-
-def held(attribute: Attribute, cell: int, coded_cell: int = 0) -> Sequence[Any]:
-    """Return values that the coding puts into one of its cells, such as some numbers of a bin.
-
-    Args:
-        attribute: The attribute with the coding.
-        cell: The index of the cell, from 0 to the size of the coding − 1. For an amount of K steps, 0 to K are its
-            values, and larger indices are further cells.
-        coded_cell: For an amount whose range depends on another attribute, the cell of the record along that attribute.
-
-    Returns:
-        Values, at least one if the cell has any. None among them stands for a missing value.
-    """
-    coding = attribute.coding.for_class(coded_cell)
-    # A number of a bin can be the code of a missing value, which has a cell of its own.
-    return [x for x in _candidates(coding, cell) if coding.cell(x) == cell]
-
-
-def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
-    """Return values that may fall into a cell; some of them may fall into the cell of a missing-value code instead."""
-    values = coding.values
-    if isinstance(coding, CodingWithMissing) and cell >= values.size:
-        return coding.codes[cell - values.size] or (None, "not declared")
-    if isinstance(values, Codes) and values.shared is None:
-        return (values.codes[cell],)
-    if isinstance(values, Codes):
-        return [c for c, cell_of_code in zip(values.codes, values.cells, strict=True) if cell_of_code == cell]
-    if isinstance(values, Range):
-        return (values.low + cell,)
-    if isinstance(values, Cuts):
-        low, high = _ends(values.cuts)[cell : cell + 2]
-        # Beyond the limit, not every integer is a float, and the ends of the bin serve.
-        integers = range(math.ceil(low), math.ceil(high)) if max(abs(low), abs(high)) < EXACT_FLOAT_LIMIT else range(0)
-        return integers[:: max(len(integers) // IN_BIN, 1)] or (low, math.nextafter(high, -math.inf))
-    assert isinstance(values, Steps)  # noqa: S101 - only conditions have intervals
-    x = values.low + cell * values.step
-    return (int(x) if x.denominator == 1 else float(x),)
-
-
-def _ends(cuts: Sequence[float]) -> list[float]:
-    """Return cuts with ends for the outer bins, each as wide as all inner bins; the low end stays at 0 if possible."""
-    width = cuts[-1] - cuts[0] or abs(cuts[0]) or 1
-    low_end = cuts[0] - width
-    return [max(low_end, 0) if cuts[0] > 0 else low_end, *cuts, cuts[-1] + width]
 
 
 @dataclass(frozen=True)
@@ -191,16 +134,16 @@ class _Column:
             cell = draw.below(total_steps + 1) if cell < knots else cell - knots + total_steps + 1
         classifier = attribute.coding.attribute
         class_index = None if classifier is None else places.get(classifier)
-        return held(attribute, cell, 0 if class_index is None else class_index)
+        return attribute.examples(cell, 0 if class_index is None else class_index)
 
     def _meeting(self, condition: Condition, draw: FixedGenerator) -> Sequence[Any]:
         if condition.read is not None:
             return self._dates(draw)
-        coding = condition.coding
-        if isinstance(coding, Codes):
-            return coding.codes
-        low = coding.low if math.isfinite(coding.low) else coding.high - OPEN_CONDITION_SPAN
-        high = coding.high if math.isfinite(coding.high) else low + OPEN_CONDITION_SPAN
+        if condition.codes:
+            return condition.codes
+        bounds = cast("Interval", condition.coding)
+        low = bounds.low if math.isfinite(bounds.low) else bounds.high - OPEN_CONDITION_SPAN
+        high = bounds.high if math.isfinite(bounds.high) else low + OPEN_CONDITION_SPAN
         return range(math.ceil(low), math.ceil(high)) or (low,)
 
     def _dates(self, draw: FixedGenerator) -> Sequence[str]:
@@ -232,21 +175,12 @@ def _years(attribute: Attribute) -> tuple[int, int] | None:
     off = attribute.derived
     if off is None or off.part not in {DatePart.YEAR, DatePart.AGE}:
         return None
-    low, high = _extent(attribute.coding.values)
+    low_limit, high_limit = attribute.limits
+    low, high = math.floor(max(low_limit, -EXACT_FLOAT_LIMIT)), math.ceil(min(high_limit, EXACT_FLOAT_LIMIT))
     # Of an age of `high` on the day, the birthday of the last year can be ahead: born one year earlier.
     first_year, last_year = (low, high) if off.on is None else (off.on.year - high - 1, off.on.year - low)
     start, end = max(first_year, date.min.year), min(last_year, date.max.year)
     return (date(start, 1, 1).toordinal(), date(end, 12, 31).toordinal()) if start <= end else _NEVER
-
-
-def _extent(values: Any) -> tuple[int, int]:
-    """Return the least and the largest whole number that has a cell, as far as they are declared."""
-    if isinstance(values, Codes):
-        integers = [int(c) for c in values.codes]
-        return min(integers), max(integers)
-    # The first and the last of the ends, one more on each side than cuts.
-    low, high = _ends(values.cuts)[:: len(values.cuts) + 1] if isinstance(values, Cuts) else (values.low, values.high)
-    return math.floor(max(low, -EXACT_FLOAT_LIMIT)), math.ceil(min(high, EXACT_FLOAT_LIMIT))
 
 
 def _columns(publication: Publication) -> Iterator[_Column]:

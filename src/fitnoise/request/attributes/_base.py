@@ -7,6 +7,7 @@ specification. An attribute has labels and documents. Its axis (:class:`fitnoise
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from datetime import date
 from fractions import Fraction
@@ -141,6 +142,38 @@ class Attribute(abc.ABC):
     @abc.abstractmethod
     def own_position(self, value: object) -> int:
         """Return the cell of a declared value, as users write it; raise DomainError if it is not declared."""
+
+    @abc.abstractmethod
+    def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
+        """Return values of the data that a cell of values may hold, unless they are codes of missing values.
+
+        Args:
+            cell: The index of the cell, from 0; for an amount of K steps, that of the value after as many steps.
+            class_cell: The cell of the record along the attribute on which the range of an amount depends.
+        """
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest number with a cell, as far as they are declared; infinite where they are not."""
+        return -math.inf, math.inf
+
+    @final
+    def examples(self, cell: int, class_cell: int = 0) -> Sequence[Any]:
+        """Return values that the coding puts into one of its cells, such as some numbers of a bin.
+
+        Args:
+            cell: The index of the cell, from 0 to the size of the coding − 1. For an amount of K steps, 0 to K are its
+                values, and larger indices are missing-value categories.
+            class_cell: For an amount whose range depends on another attribute, the cell of the record along it.
+
+        Returns:
+            Values, at least one if the cell has any. None among them stands for a missing value.
+        """
+        coding, value_count = self.coding.for_class(class_cell), self.coding.values.size
+        codes = [codes or (None, "not declared") for _, codes in dict(self.missing).items()]
+        stated = self.own_examples(cell, class_cell) if cell < value_count else codes[cell - value_count]
+        # A number of a bin can be the code of a missing value, which has a cell of its own.
+        return [x for x in stated if coding.cell(x) == cell]
 
     @final
     @property

@@ -257,6 +257,11 @@ class Amount(Attribute):
         knots: tuple[Any, ...] = tuple(map(_short, (exact.low, *exact.ceilings, exact.high)))  # some may be floats
         return knots
 
+    def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
+        """Return the amount after as many steps."""
+        steps = cast("Steps", self.exact.for_class(class_cell))
+        return (_short(steps.low + cell * steps.step),)
+
     @property
     def coding_rules(self) -> tuple[CodingRule, ...]:
         """The rules for cut values, and the steps in which amounts are read."""

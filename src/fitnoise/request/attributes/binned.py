@@ -28,6 +28,9 @@ from fitnoise.request.attributes._base import (
     unknown_value,
 )
 
+EXAMPLES_IN_BIN = 100
+"""The approximate count of whole numbers of a bin that serve as examples."""
+
 
 @final
 @dataclass(frozen=True)
@@ -106,6 +109,27 @@ class Binned(Attribute):
         if isinstance(value, str) and value in self._values:
             return self._values.index(value)
         raise unknown_value(describe_value(value), f"It must be one of the bins {list(self._values)}.")
+
+    def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
+        """Return about `EXAMPLES_IN_BIN` whole numbers of a bin; its ends if it holds none."""
+        del class_cell
+        low, high = self._ends[cell : cell + 2]
+        # Beyond the limit, not every integer is a float, and the ends of the bin serve.
+        integers = range(math.ceil(low), math.ceil(high)) if max(abs(low), abs(high)) < EXACT_FLOAT_LIMIT else range(0)
+        return integers[:: max(len(integers) // EXAMPLES_IN_BIN, 1)] or (low, math.nextafter(high, -math.inf))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The ends of the first and of the last bin, as examples have them."""
+        return self._ends[0], self._ends[-1]
+
+    @property
+    def _ends(self) -> list[float]:
+        """The cuts with ends for the outer bins, each as wide as all inner bins; the low end stays at 0 if possible."""
+        cuts = self.cuts
+        width = cuts[-1] - cuts[0] or abs(cuts[0]) or 1
+        low_end = cuts[0] - width
+        return [max(low_end, 0) if cuts[0] > 0 else low_end, *cuts, cuts[-1] + width]
 
     def declared(self) -> dict[str, Any]:
         """Return the cuts."""

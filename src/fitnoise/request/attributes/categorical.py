@@ -222,6 +222,19 @@ class Categorical(Attribute):
             return self._positions[isinstance(value, bool), value]
         raise unknown_value(repr(value), "It must be a code or a label of the attribute.")
 
+    def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
+        """Return the code of a cell; with a lookup, the values that lead to it."""
+        del class_cell
+        code = self.codes[cell]
+        return (code,) if self.lookup is None else [value for value, coded in self.lookup if coded == code]
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest of the whole numbers that have a cell; infinite for texts."""
+        values = self.codes if self.lookup is None else [value for value, _ in self.lookup]
+        numbers = [x for x in values if isinstance(x, int)]
+        return (min(numbers), max(numbers)) if numbers else super().limits
+
     @property
     def label_codes(self) -> tuple[Code, ...]:
         """The codes, if there are labels other than the texts of the codes."""

@@ -202,6 +202,10 @@ class Hierarchy(Attribute):
         """
         return self.views[-1].position(value)
 
+    def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
+        """Return the code of a leaf."""
+        return self.views[-1].own_examples(cell, class_cell)
+
     def declared(self) -> dict[str, Any]:
         """Return the levels, the rows of the leaves or the numbers that stand for them, and names if there are any."""
         names = {"names": {level: list(x) for level, x in self.names}} if self.names else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
@@ -61,6 +62,11 @@ class HierarchyLevel(Attribute):
         if position is None:
             raise unknown_value(repr(value), f"It must be a place of the level {self.name!r}.")
         return position
+
+    def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
+        """Return the codes of the leaves in a place."""
+        del class_cell
+        return [code for code, i in zip(self.coding.codes, self.coding.cells, strict=True) if i == cell]
 
     def declared(self) -> dict[str, Any]:
         """Return the depth of the level, and its hierarchy."""

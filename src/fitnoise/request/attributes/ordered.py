@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, final
@@ -105,6 +105,16 @@ class Ordered(Attribute):
         if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
             return value - self.low
         raise unknown_value(repr(value), f"It must be a whole number from {self.low} to {self.high}.")
+
+    def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
+        """Return the whole number of a cell."""
+        del class_cell
+        return (self.low + cell,)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Both ends."""
+        return self.low, self.high
 
     def declared(self) -> dict[str, Any]:
         """Return both ends, and the rule for values outside them."""
