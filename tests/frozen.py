@@ -71,9 +71,9 @@ from fitnoise.planning.examples import examples
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.curves import LossSummary
 from fitnoise.request.finite_queries import Aim
+from fitnoise.request.number_rules import ByTableSize
 from fitnoise.request.publication import Variant
 from fitnoise.request.selections import Form, Selection
-from fitnoise.request.targets import ByTableSize
 
 FOLDER = Path(__file__).parent / "data" / "frozen"
 INPUTS, EXPECTED = FOLDER / "publications.json", FOLDER / "numbers.json"

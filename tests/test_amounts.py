@@ -45,7 +45,7 @@ from fitnoise.reading.combining import check_tables
 from fitnoise.reading.layouts import layout
 from fitnoise.request.attributes import attribute_document
 from fitnoise.request.documents import Spec
-from fitnoise.request.to_document import table_document
+from fitnoise.request.table_section import TableSpec
 from fitnoise.request.views import EACH, NonMissing
 from laws.counting import leaks_nothing
 from laws.designs import check_design
@@ -846,7 +846,7 @@ def test_those_with_an_amount_are_counted(without_noise):
     assert release["sex by pay count"]["value"].tolist() == pytest.approx([1, 3], abs=1e-9)
     assert release["sex"]["value"].tolist() == pytest.approx([2, 4], abs=1e-9)
     assert set(release["sex by pay count"]["pay"]) == {"count"}
-    assert table_document(plan.publication.workload["sex by pay count"])["count"] == ["pay"]
+    assert TableSpec.document_of(plan.publication.workload["sex by pay count"])["count"] == ["pay"]
     assert release.sum("sex by pay count").value == pytest.approx(4, abs=1e-9)
     laid = layout(release, "sex by pay count")
     assert [h.view for h in (*laid.stubs, laid.across)] == [EACH, NonMissing()]

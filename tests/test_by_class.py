@@ -38,7 +38,6 @@ from fitnoise.messages import english, rule_messages
 from fitnoise.planning.examples import examples
 from fitnoise.reading.registry import registry_record
 from fitnoise.request.attributes import attribute_document
-from fitnoise.request.by_value import ByValue
 from laws.counting import leaks_nothing
 from laws.releases import released
 from records import Records
@@ -576,7 +575,7 @@ def spec(tmp_path):
 def test_a_specification_says_ranges_by_class(spec):
     publication = fn.load_spec(spec)
     amount = publication.workload.domain["turnover"]
-    assert amount.high == ByValue("size", (1_000, 1_000_000))
+    assert amount.high == fn.ByAttribute("size", (1_000, 1_000_000))
     rows = document(plan_report(fn.plan(publication)))["amounts"]
     assert [(row["table"], row["largest"], row["asked_kappa"]) for row in rows] == [
         ("size by turnover sum: small", 1_000, pytest.approx(20)),

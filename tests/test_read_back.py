@@ -24,9 +24,11 @@ from fitnoise.reading import description
 from fitnoise.reading.layouts import Heading
 from fitnoise.reading.release_files import to_json
 from fitnoise.request import views
-from fitnoise.request.documents import Spec, TableSpec
+from fitnoise.request.documents import Spec
+from fitnoise.request.number_rules import ByAttribute, ByTableSize, PublicTotal
 from fitnoise.request.publication import Publication
-from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind
+from fitnoise.request.table_section import TableSpec
+from fitnoise.request.targets import Target, TargetKind
 from fitnoise.request.views import VIEWS, AtMost, Entry, Ranges, RowOrder, View, ViewArguments
 from fitnoise.request.views.each_value import EachValue
 from fitnoise.request.workloads import Family, Table, Workload

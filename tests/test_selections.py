@@ -13,7 +13,7 @@ from fitnoise.reading.expressions import ask
 from fitnoise.request.documents import Spec
 from fitnoise.request.finite_queries import FiniteQuery
 from fitnoise.request.selections import Form, Selection
-from fitnoise.request.to_document import toml
+from fitnoise.request.toml_text import toml_text
 from fitnoise_studio import forms
 from refused import refused
 
@@ -232,7 +232,7 @@ def test_groups_keep_their_order_in_toml():
         "further_tables": [{"tables": [{"groups": {"age": groups}}]}],
         "groups": 3,
     }
-    text = toml(document)
+    text = toml_text(document)
     parsed = tomllib.loads(text)
     assert parsed == document
     for table in (parsed["tables"][0], parsed["further_tables"][0]["tables"][0]):

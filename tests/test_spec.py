@@ -20,6 +20,8 @@ from fitnoise.errors import SpecError
 from fitnoise.request import documents as room
 from fitnoise.request.attributes import OrderedSpec
 from fitnoise.request.documents import Spec, exact_number, json_schema, load_spec
+from fitnoise.request.number_rules import BySizeSpec, BySpec, PublicTotalSpec
+from fitnoise.request.table_section import TableSpec
 from fitnoise.request.targets import TargetKind
 from fitnoise.request.workloads import TableSequence
 from laws.documents import put
@@ -395,11 +397,9 @@ def test_parts_keep_their_places():
 
 def test_rules_may_be_given_as_parts_of_the_document():
     """Objects, documents and texts of them are the same specification."""
-    part = room.TableSpec(attributes=["a"], margin=room.BySizeSpec(coefficient=3.0, power=-1.0))
-    other = room.TableSpec(
-        attributes=["a"], relative_std_error=room.BySpec(by="a", values=[1.0, 2.0]), reference=9.0, name="b"
-    )
-    third = room.TableSpec(relative_std_error=1.0, reference=room.PublicTotalSpec(total=9.0))
+    part = TableSpec(attributes=["a"], margin=BySizeSpec(coefficient=3.0, power=-1.0))
+    other = TableSpec(attributes=["a"], relative_std_error=BySpec(by="a", values=[1.0, 2.0]), reference=9.0, name="b")
+    third = TableSpec(relative_std_error=1.0, reference=PublicTotalSpec(total=9.0))
     domain = {"a": OrderedSpec(type="ordered", low=0, high=1)}
     spec = Spec(domain=domain, tables=[part, other, third])
     assert Spec.parse(spec.document()) == spec

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind, z_score
+from fitnoise.request.number_rules import ByAttribute, ByTableSize, PublicTotal
+from fitnoise.request.targets import Target, TargetKind, z_score
 from refused import refused
 from tolerances import EXACT
 

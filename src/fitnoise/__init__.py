@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.request.domain import Domain
     from fitnoise.request.finite_queries import FiniteQuery
     from fitnoise.request.metadata import Metadata
+    from fitnoise.request.number_rules import ByAttribute, ByTableSize, PublicTotal
     from fitnoise.request.publication import (
         Budget,
         CellBudgets,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
         Publication,
         SmallDatabase,
     )
-    from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal
     from fitnoise.request.translations import Translation
     from fitnoise.request.workloads import Family, Table, Workload, all_tables, matrix_workload, table
 
@@ -164,7 +164,7 @@ _ROOMS = {
         "Publication",
         "SmallDatabase",
     ),
-    "request.targets": ("ByAttribute", "ByTableSize", "PublicTotal"),
+    "request.number_rules": ("ByAttribute", "ByTableSize", "PublicTotal"),
     "request.translations": ("Translation",),
     "request.workloads": ("Family", "Table", "Workload", "all_tables", "matrix_workload", "table"),
 }

@@ -23,7 +23,7 @@ from fitnoise.messages import Translator
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
 from fitnoise.request.spec_errors import not_toml, number_advice
-from fitnoise.request.to_document import toml
+from fitnoise.request.toml_text import toml_text
 from fitnoise.request.views import VIEWS
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.folder import checked_name
@@ -113,7 +113,7 @@ def write(document: Document) -> str:
         SpecError: The document has something that TOML cannot hold, or that :func:`parse` refuses.
     """
     _checked(document)
-    text = toml(document)
+    text = toml_text(document)
     try:
         text.encode()
     except UnicodeEncodeError:

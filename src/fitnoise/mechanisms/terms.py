@@ -11,7 +11,6 @@ import numpy as np
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.designs._base import Design
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.request.targets import ByAttribute
 from fitnoise.request.workloads import Table, Workload
 from fitnoise.solving.certificates import AdmissibleSets, DistinctRecords, ObjectiveTerms
 from fitnoise.solving.sectors import Decomposition
@@ -150,10 +149,10 @@ def target_ratios(workload: Workload, table: Table) -> tuple[int, Floats] | None
 
     Return None for a table with one target.
     """
-    if not isinstance(table.target.number, ByAttribute):
+    if table.target.attribute is None:
         return None
     targets = table.variances(workload.domain, workload.confidence)
-    axis = table.attributes.index(table.target.number.attribute)
+    axis = table.attributes.index(table.target.attribute)
     # Targets vary along one attribute only, so one line of them has all their values.
     axis_targets = targets[tuple(slice(None) if i == axis else 0 for i in range(targets.ndim))]
     return axis, np.asarray(axis_targets / axis_targets.min())

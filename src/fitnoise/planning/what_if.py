@@ -23,8 +23,9 @@ from fitnoise.mechanisms.gaussian.planning import DEFAULT_GAP
 from fitnoise.planning.comparison import plan
 from fitnoise.planning.plan import Plan
 from fitnoise.request.domain import Domain
+from fitnoise.request.number_rules import ByAttribute, ByTableSize
 from fitnoise.request.publication import Publication
-from fitnoise.request.targets import ByAttribute, ByTableSize, Target, TargetKind, z_score
+from fitnoise.request.targets import Target, TargetKind, z_score
 from fitnoise.request.workloads import Family, Table, Workload
 
 FACTORS = tuple(2.0 ** (k / 3) for k in range(-3, 4))
@@ -133,10 +134,10 @@ def scale_margins(publication: Publication, factors: Mapping[str, float]) -> Pub
 def _eased(family: Family, domain: Domain, factors: Mapping[int, float]) -> Family:
     """Return the pattern with the margins of some of its tables multiplied."""
     target = family.template.target
-    if isinstance(target.number, ByAttribute):
+    if target.attribute is not None:
         raise WorkloadError(
             "sweep-of-pattern",
-            f"A pattern of tables has a target by {target.number.attribute!r}.",
+            f"A pattern of tables has a target by {target.attribute!r}.",
             "A sweep cannot distinguish its tables.",
             "Name the table in question as a table of its own.",
             "Nothing was planned.",

@@ -71,7 +71,6 @@ from fitnoise.request.domain import Domain
 from fitnoise.request.impossible_rules import Mask
 from fitnoise.request.joint_axes import used_joint_axes
 from fitnoise.request.publication import Publication
-from fitnoise.request.targets import ByAttribute
 from fitnoise.request.workloads import Table, Workload, list_names, slug, used_attributes
 from fitnoise.solving.sectors import Decomposition, SectorGroup, decompose
 
@@ -479,10 +478,8 @@ def _union_of_tables(
             # tables of one source are consistent: its second table of equal statistics adds nothing
             where.setdefault((source, number[key]), i)
     # the noise of a source may differ between the values of these attributes, so they are not exchangeable
-    numbers = (t.target.number for p in publications for t in p.workload.tables)
-    separate = {x.attribute for x in numbers if isinstance(x, ByAttribute)} | {
-        a for p in publications for a in p.structured_attributes
-    }
+    separate = {a for p in publications for t in p.workload.tables if (a := t.target.attribute) is not None}
+    separate |= {a for p in publications for a in p.structured_attributes}
     try:
         publication = Publication(
             Workload(domain, tables, leading.confidence),

@@ -5,7 +5,7 @@ without loss: `Spec.from_publication(publication).publication() == publication`.
 
 fitnoise guesses nothing: it refuses a number given as text, true for 1, and every unknown key.
 
-(The module is longer than others, because the document, its input and its output belong together.)
+Each section has its keys, `build` for the plain object that they state, and `document_of` for the keys of an object.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-import numpy as np
-from pydantic import Discriminator, Field, Tag, ValidationError, create_model, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.units import (
@@ -39,7 +37,7 @@ from fitnoise.kernel.units import (
     Region,
 )
 from fitnoise.request.arguments import checked
-from fitnoise.request.attributes import Attribute, AttributeSection, AttributeSpec, BySpec, resolve_file
+from fitnoise.request.attributes import ATTRIBUTES, Attribute, AttributeSection, AttributeSpec, attribute_document
 from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import Aim, FiniteQuery
 from fitnoise.request.impossible_rules import ImpossibleBox, PossibleList, Rule, box_from, list_from
@@ -65,19 +63,10 @@ from fitnoise.request.spec_errors import (
     several_problems,
     unreadable_file,
 )
-from fitnoise.request.spec_section import SpecSection
-from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind, checked_confidence
-from fitnoise.request.to_document import (
-    ORDERS,
-    cell_budgets_document,
-    cost_document,
-    finite_document,
-    further_tables_document,
-    mechanism_document,
-    named_attribute_document,
-    table_document,
-    toml,
-)
+from fitnoise.request.spec_section import SpecSection, resolve_file
+from fitnoise.request.table_section import TableSpec
+from fitnoise.request.targets import checked_confidence
+from fitnoise.request.toml_text import toml_text
 from fitnoise.request.translations import (
     Translation,
     by_language,
@@ -86,268 +75,12 @@ from fitnoise.request.translations import (
     metadata_document,
     translations_of,
 )
-from fitnoise.request.views import VIEWS
-from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
+from fitnoise.request.workloads import Family, Table, Workload
 
 MAX_PROBLEMS = 200
 """The largest number of pydantic's errors that are read."""
 
 # --- the document -----------------------------------------------------------------------------------
-
-
-class ByFileSpec(SpecSection):
-    """A number for each value of an attribute, from a CSV file with a column named like the attribute."""
-
-    by: str = Field(
-        description="The attribute of the table whose values have the numbers; the file has a column of this name."
-    )
-    file: str = Field(description="The CSV file; its path is relative to the specification.")
-    column: str = Field(description="The column of the file with the number for each value, or with its class.")
-    values: dict[str, float] | None = Field(
-        None, description="The number for each class. If absent, the column holds the numbers themselves."
-    )
-    default: float | None = Field(
-        None, description="The number for values without one in the file. If absent, every value needs a number."
-    )
-
-    def build(self, folder: Path | None) -> ByAttribute:
-        """Return the rule. Raise SpecError if the folder of its file is not known."""
-        return ByAttribute.from_file(
-            resolve_file(folder, "file", self.file), self.by, self.column, self.values, self.default
-        )
-
-
-class BySizeSpec(SpecSection):
-    """A target that depends on the size of the table: coefficient · k^power for a table of k numbers, within limits."""
-
-    coefficient: float = Field(description="The factor before k^power; a positive number.")
-    power: float = Field(description="The exponent of k; a negative exponent gives larger tables smaller errors.")
-    least: float | None = Field(None, description="The smallest target. If absent, there is no such limit.")
-    most: float | None = Field(None, description="The largest target. If absent, there is no such limit.")
-
-
-class PublicTotalSpec(SpecSection):
-    """A public number of records, spread over the table: each of its k numbers is total/k on average."""
-
-    total: float = Field(description="The public number of records.")
-
-
-def _rule(rule: Any) -> str:
-    """Return the tag of the rule for a target, by its keys."""
-    if isinstance(rule, (ByFileSpec, BySizeSpec)):
-        return type(rule).__name__
-    # One rule is chosen before its values are checked: errors then refer to this rule alone.
-    if isinstance(rule, Mapping):
-        if {"file", "column"} & set(rule):
-            return "ByFileSpec"
-        return "BySizeSpec" if "by" not in rule and set(rule) & set(BySizeSpec.model_fields) else "BySpec"
-    return "BySpec"
-
-
-_Rule = Annotated[
-    Annotated[BySpec, Tag("BySpec")]
-    | Annotated[ByFileSpec, Tag("ByFileSpec")]
-    | Annotated[BySizeSpec, Tag("BySizeSpec")],
-    Discriminator(_rule),
-]
-
-_Number = float | _Rule | Annotated[list[float], Field(min_length=1)]
-
-
-class _NamedColumns(SpecSection):
-    """The keys of a table before those of its views."""
-
-    name: str | None = Field(
-        None, description='The name of the table. If absent, the name lists the attributes, such as "state by status".'
-    )
-    pattern: Literal["singles", "pairs", "triples"] | int | None = Field(
-        None,
-        description="A pattern: one table for each single, pair, triple or other number of the attributes in "
-        "pattern_attributes. If absent, there is one table.",
-    )
-    pattern_attributes: list[str] | None = Field(
-        None,
-        min_length=1,
-        description="The attributes of the pattern. If absent, these are all attributes except amounts and those that "
-        "the table names elsewhere.",
-    )
-    attributes: list[str] = Field(
-        default_factory=list,
-        description="The attributes shown value by value. If absent, no attribute is shown this way.",
-    )
-
-
-if TYPE_CHECKING:
-    _ShownColumns = _NamedColumns
-else:
-    # The keys of views come from their classes, so that a new view needs no change here.
-    _ShownColumns = create_model(
-        "_ShownColumns",
-        __base__=_NamedColumns,
-        **{key: (view.kind | None, Field(None, description=view.description)) for key, view in VIEWS.items()},
-    )
-
-
-class TableSpec(_ShownColumns):
-    """A table to publish, or all tables of a pattern.
-
-    It has exactly one target: margin, std_error, variance, max_deviation or relative_std_error.
-    """
-
-    ceiling: float | None = Field(
-        None,
-        description="The amount up to which each value counts in the sum; one of the ceilings of the amount. If "
-        "absent, values count up to high.",
-    )
-    missing: bool = Field(
-        False,
-        description="True to add rows for the categories of missing values that prefixes, ranges or groups leave out.",
-    )
-    matrix: list[list[int | float]] | None = Field(
-        None, description="Queries over all cells, one in each row. If absent, the other keys define the table."
-    )
-    margin: _Number | None = Field(
-        None,
-        description="Half the width of the confidence interval of each number, in the unit of the number: records, or "
-        "the unit of the sum or mean. If absent, the table has another target.",
-    )
-    std_error: _Number | None = Field(
-        None,
-        description="The standard error of each number, in the unit of the number. If absent, the table has another "
-        "target.",
-    )
-    variance: _Number | None = Field(
-        None,
-        description="The variance of each number, in the squared unit of the number. If absent, the table has another "
-        "target.",
-    )
-    max_deviation: _Number | None = Field(
-        None,
-        description="A bound on the errors of all numbers of the table at once, at the confidence level, in the unit "
-        "of the numbers. If absent, the table has another target.",
-    )
-    relative_std_error: _Number | None = Field(
-        None,
-        description="The relative standard error at the count in reference; 0.05 is 5 %. If absent, the table has "
-        "another target.",
-    )
-    reference: float | PublicTotalSpec | None = Field(
-        None,
-        description="The public count to which relative_std_error or the target of a mean refers. If absent, the table "
-        "has neither.",
-    )
-    confidence: float | None = Field(
-        None, description="The confidence level of the margins of this table. If absent, accuracy.confidence applies."
-    )
-
-    def build(self, domain: Domain, folder: Path | None = None) -> Table | Family:
-        """Return the table, or the pattern of tables.
-
-        Args:
-            domain: The domain, from which a pattern without `pattern_attributes` takes its attributes.
-            folder: The folder of a file of targets; None if it is not known.
-        """
-        numbers = {kind.value: self._target(getattr(self, kind.value), folder) for kind in TargetKind}
-        views = self.model_dump(include={*VIEWS})
-        reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
-        if self.pattern is None and self.pattern_attributes is not None:
-            raise SpecError(
-                "pattern-attributes-without-pattern",
-                "The table has pattern_attributes, and no pattern.",
-                "The key pattern_attributes names the attributes of a pattern of tables.",
-                'Name the pattern, such as pattern = "pairs", or remove pattern_attributes.',
-                "No data were read.",
-                place="pattern_attributes",
-            )
-        if self.matrix is not None:
-            other_keys = (self.attributes, *views.values(), self.missing)
-            if any(other_keys) or self.pattern is not None or self.ceiling is not None:
-                raise SpecError(
-                    "matrix-with-views",
-                    "The table has a matrix, and attributes, views or a pattern.",
-                    "A matrix is about all cells.",
-                    "Remove the other keys, or the matrix.",
-                    "No data were read.",
-                    place="matrix",
-                )
-            # `table` checks that there is one target; the columns of a matrix table are the cells.
-            empty_table = table(**numbers, reference=reference, confidence=self.confidence, name=self.name or "queries")
-            return Table(empty_table.name, (), empty_table.target, matrix=op.Dense(_matrix(self.matrix)))
-        other_arguments = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
-        other_arguments |= {"missing": self.missing, "ceiling": self.ceiling}
-        if self.pattern is None:
-            return table(*self.attributes, **views, **other_arguments)
-        # A view names one attribute as a text, or several as a list or the keys of a table.
-        used_names = {*self.attributes}
-        for view_attributes in views.values():
-            used_names |= {view_attributes} if isinstance(view_attributes, str) else {*(view_attributes or ())}
-        among = _unnamed_attributes(domain, used_names) if self.pattern_attributes is None else self.pattern_attributes
-        if not among:
-            raise SpecError(
-                "pattern-left-empty",
-                "Every attribute is an amount, or is named by another key of the table.",
-                "The pattern needs attributes to choose from.",
-                "Name fewer attributes, or list those of the pattern in pattern_attributes.",
-                "No data were read.",
-                place="pattern",
-            )
-        return all_tables(
-            ORDERS[self.pattern] if isinstance(self.pattern, str) else self.pattern,
-            among,
-            *self.attributes,
-            **views,
-            **other_arguments,
-        )
-
-    def _target(self, x: _Number | None, folder: Path | None) -> Any:
-        """Return a target as :func:`table` takes it: a number, a rule, a list for a pattern, or None without a key."""
-        if isinstance(x, BySpec):
-            return x.build()
-        if isinstance(x, ByFileSpec):
-            return x.build(folder)
-        if isinstance(x, BySizeSpec):
-            return ByTableSize(x.coefficient, x.power, x.least, x.most)
-        if isinstance(x, list) and self.pattern is None:
-            raise SpecError(
-                "target-list-needs-pattern",
-                "A single table has a list of targets.",
-                "A list has one target for each table of a pattern.",
-                "Give one number, or numbers by value as { by = …, values = … }.",
-                "No data were read.",
-            )
-        return x
-
-
-def _unnamed_attributes(domain: Domain, names: Iterable[str]) -> list[str]:
-    """Return all attributes except amounts, `names`, and the hierarchies of which these are levels."""
-    used_attributes = {domain.attribute_of(a) for a in names if a in domain}
-    return [a for a in domain if a not in used_attributes and a not in domain.steps]
-
-
-def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
-    """Return a matrix in which integers stay exact: np.array alone would wrap or round those beyond 64 bits."""
-    widths = {len(row) for row in rows}
-    if len(widths) != 1:
-        raise SpecError(
-            "matrix-rows-differ",
-            f"The rows of the matrix have the lengths {sorted(widths)}.",
-            "",
-            "Give rows of one length, with one entry for each cell.",
-            "No data were read.",
-            place="matrix",
-        )
-    is_integer = all(isinstance(x, int) for row in rows for x in row)
-    try:
-        return np.array(rows, dtype=np.int64 if is_integer else np.float64)
-    except OverflowError:
-        raise SpecError(
-            "matrix-entry-too-long",
-            "An entry of the matrix does not fit in 64 bits.",
-            "",
-            "Scale the queries.",
-            "No data were read.",
-            place="matrix",
-        ) from None
 
 
 class CostSpec(SpecSection):
@@ -382,6 +115,24 @@ class CostSpec(SpecSection):
             epsilon=epsilon if epsilon is None or (implied is None and self.delta is None) else float(epsilon),
             delta=implied if self.delta is None else self.delta,
         )
+
+    @classmethod
+    def document_of(cls, budget: Budget | None, delta: float) -> dict[str, Any] | None:
+        """Return a privacy cost in its own measure, ρ and a pure ε as exact texts; None without one.
+
+        Args:
+            budget: The cost.
+            delta: The δ of the publication; the document leaves it out.
+        """
+        if budget is None:
+            return None
+        return {
+            # As texts: a float would lose digits of a fraction such as 1/3, and a plan would be charged another cost.
+            "rho": None if budget.rho is None else str(budget.rho),
+            "mu": budget.mu,
+            "epsilon": budget.epsilon if budget.pure is None else str(budget.pure),
+            "delta": None if budget.delta == delta else budget.delta,
+        }
 
 
 # At most three digits of an exponent: a fraction of 1e999999999 would fill the memory.
@@ -592,6 +343,11 @@ class CellBudgetsSpec(SpecSection):
             )
         rest = 1.0 if self.default is None else self.default
         return CellBudgets((name,), tuple(self.values.get(v, rest) for v in labels))
+
+    @classmethod
+    def document_of(cls, budgets: CellBudgets | None) -> dict[str, Any] | None:
+        """Return a budget for each combination of values, in C order; None without budgets."""
+        return None if budgets is None else {"attributes": list(budgets.attributes), "values": list(budgets.values)}
 
 
 class UnitSpec(SpecSection):
@@ -806,6 +562,20 @@ class ObjectiveSpec(SpecSection):
         'absent, the goal is not "hybrid".',
     )
 
+    def build(self) -> Objective:
+        """Return the objective."""
+        return Objective(self.goal, self.weights, self.total_error_weight)
+
+    @classmethod
+    def document_of(cls, objective: Objective) -> dict[str, Any]:
+        """Return the keys of an objective."""
+        weight = objective.total_error_weight
+        return {
+            "goal": objective.goal,
+            "weights": objective.weights,
+            "total_error_weight": None if weight is None else float(weight),
+        }
+
 
 _Where = dict[str, SelectedValues]
 
@@ -910,6 +680,23 @@ class FiniteSpec(SpecSection):
             quantile_share=None if self.quantile is None else _exact("quantile", self.quantile),
         )
 
+    @classmethod
+    def document_of(cls, query: FiniteQuery) -> dict[str, Any]:
+        """Return the keys of a question."""
+        # Several counts have a list of conditions, and every other question at most one condition.
+        where = [{a: values.document for a, values in condition} for condition in query.where]
+        return {
+            "name": query.name,
+            "query": query.question,
+            "attribute": query.attribute,
+            "quantile": None if query.quantile_share is None else str(query.quantile_share),
+            "where": where if query.question is QuestionKind.COUNTS else where[0] if where else None,
+            "people": query.people,
+            "epsilon": str(query.epsilon),
+            "prior": None if query.prior is None else list(query.prior),
+            "aim": query.aim,
+        }
+
 
 def _small(mechanism: str | None, size: int | None, projection: ProjectionSpec | None) -> SmallDatabase | None:
     """Return the facts about a small database; None for every mechanism but "projection", which alone needs them."""
@@ -935,6 +722,26 @@ def _small(mechanism: str | None, size: int | None, projection: ProjectionSpec |
         )
     settings = projection or ProjectionSpec()
     return SmallDatabase(size, Region(settings.region), settings.index, settings.temperature, Variant(settings.variant))
+
+
+def _mechanism_document(publication: Publication) -> dict[str, Any]:
+    """Return the keys that state the mechanism of tables, and the small database."""
+    small = publication.small_database
+    if small is None:
+        return {"mechanism": publication.mechanism}
+    settings = {
+        "region": small.region.value,
+        "index": small.index,
+        "temperature": small.temperature,
+        "variant": small.variant.value,
+    }
+    # A document leaves out what equals the defaults, so that one publication has one document and one hash.
+    usual = small == SmallDatabase(small.size)
+    return {
+        "mechanism": publication.mechanism or "projection",
+        "size": small.size,
+        "projection": None if usual else settings,
+    }
 
 
 class FurtherTablesSpec(SpecSection):
@@ -993,12 +800,27 @@ class FurtherTablesSpec(SpecSection):
             gap=self.gap,
             # An ε without a δ is pure where the tables are; otherwise the δ of the publication completes it.
             budget=None if self.budget is None else self.budget.build(None if promised is Privacy.PURE else main.delta),
-            objective=Objective(self.objective.goal, self.objective.weights, self.objective.total_error_weight),
+            objective=self.objective.build(),
             cell_budgets=None if self.cell_budgets is None else self.cell_budgets.build(domain),
             privacy=promised,
             small_database=_small(self.mechanism, self.size, self.projection),
             mechanism=self.mechanism,
         )
+
+    @classmethod
+    def document_of(cls, tables: Publication, confidence: float) -> dict[str, Any]:
+        """Return the keys of further tables; their confidence only if it differs from that of the first tables."""
+        w = tables.workload
+        return {
+            "tables": [TableSpec.document_of(x) for x in w.tables.parts],
+            "privacy": tables.privacy,
+            "confidence": None if w.confidence == confidence else w.confidence,
+            "gap": tables.gap,
+            "objective": ObjectiveSpec.document_of(tables.objective),
+            "budget": CostSpec.document_of(tables.budget, tables.delta),
+            "cell_budgets": CellBudgetsSpec.document_of(tables.cell_budgets),
+            **_mechanism_document(tables),
+        }
 
 
 class Spec(SpecSection):
@@ -1147,7 +969,7 @@ class Spec(SpecSection):
 
     def to_toml(self) -> str:
         """Return the document as TOML, without what equals the defaults."""
-        return toml(self.document())
+        return toml_text(self.document())
 
     def document(self) -> dict[str, Any]:
         """Return the document as plain JSON values, without what equals the defaults."""
@@ -1194,8 +1016,7 @@ class Spec(SpecSection):
         small = wrong.one("projection", lambda: _small(self.mechanism, self.size, self.projection), None)
         with wrong.located_at("accuracy"):
             checked_confidence(self.accuracy.confidence)
-        o = self.objective
-        objective = wrong.one("objective", lambda: Objective(o.goal, o.weights, o.total_error_weight), Objective())
+        objective = wrong.one("objective", self.objective.build, Objective())
         metadata = wrong.one(
             "metadata",
             lambda: metadata_by_language(self.metadata.model_dump(), self.language),
@@ -1306,9 +1127,9 @@ class Spec(SpecSection):
             SpecError, WorkloadError: A specification cannot state some part, such as an attribute, a view or a target
                 of another class.
         """
-        w, s, u, o = publication.workload, publication.source, publication.unit, publication.objective
+        w, s, u = publication.workload, publication.source, publication.unit
         language, translations = publication.language, {} if is_measured else publication.translations
-        domain = {name: named_attribute_document(name, a) for name, a in w.domain.items()}
+        domain = {name: _attribute_document(name, a) for name, a in w.domain.items()}
         for name, keys in domain.items():
             further = {tag: list(x.labels[name]) for tag, x in translations.items() if name in x.labels}
             if further:
@@ -1339,8 +1160,8 @@ class Spec(SpecSection):
                 "sum_within_unit": list(u.sum_within_unit),
                 "neighbours": u.neighbours,
                 "delta": publication.delta,
-                "cap": cost_document(publication.cap, publication.delta),
-                "cell_budgets": cell_budgets_document(publication.cell_budgets),
+                "cap": CostSpec.document_of(publication.cap, publication.delta),
+                "cell_budgets": CellBudgetsSpec.document_of(publication.cell_budgets),
                 "composed_with": list(publication.composed_with),
                 "must_be_free": publication.must_be_free,
                 "definition": publication.privacy,
@@ -1351,25 +1172,44 @@ class Spec(SpecSection):
                 ],
             },
             "accuracy": {"confidence": w.confidence, "gap": publication.gap},
-            "objective": {
-                "goal": o.goal,
-                "weights": o.weights,
-                "total_error_weight": None if o.total_error_weight is None else float(o.total_error_weight),
-            },
+            "objective": ObjectiveSpec.document_of(publication.objective),
             "series": None if publication.series is None else {"attribute": publication.series},
-            "budget": cost_document(publication.budget, publication.delta),
+            "budget": CostSpec.document_of(publication.budget, publication.delta),
             "domain": domain,
             "impossible": [rule.document for rule in w.domain.rules if isinstance(rule, ImpossibleBox)],
             "possible": [rule.document for rule in w.domain.rules if isinstance(rule, PossibleList)],
-            "tables": [table_document(p) for p in w.tables.parts],
-            "questions": [finite_document(q) for q in publication.questions],
-            **mechanism_document(publication),
+            "tables": [TableSpec.document_of(p) for p in w.tables.parts],
+            "questions": [FiniteSpec.document_of(q) for q in publication.questions],
+            **_mechanism_document(publication),
             "metadata": metadata_document(
                 language, publication.metadata, {tag: x.metadata for tag, x in translations.items()}
             ),
-            "further_tables": [further_tables_document(p, w.confidence) for p in publication.further_tables],
+            "further_tables": [FurtherTablesSpec.document_of(p, w.confidence) for p in publication.further_tables],
         }
         return cls.parse(document)
+
+
+def _attribute_document(name: str, a: Attribute) -> dict[str, Any]:
+    """Return the declaration of an attribute, without its name.
+
+    Args:
+        name: The name of the attribute, for the error only.
+        a: The attribute.
+
+    Raises:
+        SpecError: The attribute is of none of the kinds that a specification can declare, such as a subclass of one.
+    """
+    # A subclass may read data in another way than the document of its parent says.
+    if type(a) not in ATTRIBUTES:
+        raise SpecError(
+            "attribute-class-unknown",
+            f"The attribute {name!r} has the class {type(a).__name__}, which no specification can declare.",
+            "",
+            "Declare it as Categorical, Ordered, Binned, Amount or Hierarchy.",
+            "No data were read.",
+            place=name,
+        )
+    return attribute_document(a)
 
 
 _P = TypeVar("_P")

@@ -29,7 +29,8 @@ from fitnoise.request.attributes import Categorical, Ordered
 from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import FiniteQuery
 from fitnoise.request.metadata import Metadata
-from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind
+from fitnoise.request.number_rules import ByTableSize, PublicTotal
+from fitnoise.request.targets import TargetKind
 from fitnoise.request.translations import Translation, check_translations
 from fitnoise.request.workloads import Family, Table, Workload, file_name_twice, used_attributes
 
@@ -1139,12 +1140,10 @@ class Publication:
                     "No plan was made.",
                     place="tables",
                 )
-            number, reference = t.target.number, t.target.reference
-            is_by_period = isinstance(number, ByAttribute) and number.attribute == self.series
             if (
-                is_by_period
-                or isinstance(number, ByTableSize)
-                or isinstance(reference, PublicTotal)
+                t.target.attribute == self.series
+                or isinstance(t.target.number, ByTableSize)
+                or isinstance(t.target.reference, PublicTotal)
                 or t.target.kind is TargetKind.MAX_DEVIATION
             ):
                 raise SpecError(

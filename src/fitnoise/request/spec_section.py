@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from fitnoise.errors import advise_name
+from fitnoise.errors import SpecError, advise_name
 
 BACKSLASH = (
     r"A backslash in double quotes begins an escape; write a path in single quotes, as in 'C:\data\codes.csv', "
@@ -67,3 +68,36 @@ def _advice(key: str, keys: Sequence[str], instead: str | None) -> str:
     if instead is not None:
         return instead
     return advise_name(key, keys, f"Use one of these keys: {', '.join(keys)}.")
+
+
+def resolve_file(folder: Path | None, key: str, name: str) -> Path:
+    """Return the path of a file next to the specification.
+
+    Args:
+        folder: The folder of the specification; None if it is not known.
+        key: The key that names the file.
+        name: The name of the file, which need not exist: a path relative to the folder, or an absolute one.
+
+    Raises:
+        SpecError: The folder is not known, also for an absolute path, or the name has a control character.
+    """
+    if any(ord(c) < ord(" ") for c in name):  # TOML reads \n and \t in "C:\new\table.csv" as such characters
+        raise SpecError(
+            "file-name-unusable",
+            f"The key {key} = {name!r} is not the name of a file.",
+            "It has a control character, such as a tab or a line break.",
+            BACKSLASH,
+            "No data were read.",
+            place=key,
+        )
+    if folder is None:
+        raise SpecError(
+            "file-folder-unknown",
+            f"The key {key} = {name!r} names a file next to the specification, and the folder of the "
+            "specification is unknown.",
+            "",
+            "Give the folder, or write the content of the file into the specification.",
+            "No data were read.",
+            place=key,
+        )
+    return folder / name

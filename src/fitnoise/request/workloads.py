@@ -34,7 +34,8 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Ordered
 from fitnoise.request.domain import RESERVED, Domain
 from fitnoise.request.joint_axes import axis_name, cells_along, joint_axis, used_joint_axes
-from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind, checked_confidence
+from fitnoise.request.number_rules import ByAttribute, ByTableSize, PublicTotal
+from fitnoise.request.targets import Target, TargetKind, checked_confidence
 from fitnoise.request.views import EACH, VIEWS, Entry, Mean, View, ViewArguments, values_by_name
 
 QUERY = "query"
@@ -711,15 +712,15 @@ class Family(LazySequence[Table]):
                 "Nothing was planned.",
                 place="pattern",
             )
-        number = self.template.target.number
-        if isinstance(number, ByAttribute) and number.attribute not in self.template.attributes:
+        by_attribute = self.template.target.attribute
+        if by_attribute is not None and by_attribute not in self.template.attributes:
             raise WorkloadError(
                 "pattern-target-attribute",
-                f"The pattern has a target by {number.attribute!r}, which some of its tables do not show.",
+                f"The pattern has a target by {by_attribute!r}, which some of its tables do not show.",
                 "",
                 "Name this attribute among those that every table of the pattern shows.",
                 "Nothing was planned.",
-                place=number.attribute,
+                place=by_attribute,
             )
         if self.numbers is not None:
             if len(self.numbers) != len(self):
@@ -1382,7 +1383,7 @@ def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
     templates = [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
     attributes = {a for t in templates for a in t.attributes if not t.view(a).is_by_value}
     attributes |= {a for t in templates for a in t.weights(workload.domain)}
-    by_value = {t.target.number.attribute for t in templates if isinstance(t.target.number, ByAttribute)}
+    by_value = {a for t in templates if (a := t.target.attribute) is not None}
     return attributes | by_value if targets else attributes
 
 

@@ -42,7 +42,6 @@ from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, 
 from fitnoise.mechanisms.terms import target_ratios, terms
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.request.targets import ByAttribute
 from fitnoise.request.workloads import (
     Table,
     Workload,
@@ -83,7 +82,7 @@ def joint_cells(request: Publication) -> int:
 def obstacle(request: Publication) -> Message | None:
     """Return the reason against a plan in product form, as a clause; None if it is possible."""
     templates = _templates(request.workload)
-    varying = [t.name for t in templates if isinstance(t.target.number, ByAttribute)]
+    varying = [t.name for t in templates if t.target.attribute is not None]
     reasons = (
         (request.objective.goal is Goal.HYBRID, "report.unsuitable.hybrid"),
         (request.cell_budgets is not None, "report.unsuitable.cell_budgets"),
@@ -152,7 +151,7 @@ def problem(request: Publication, decomposition: Decomposition) -> ProductProble
 def _looser(workload: Workload, decomposition: Decomposition) -> dict[int, tuple[int, Floats]]:
     """Return, for tables with varying targets, the axis of variation and the ratios to the tightest target."""
     out: dict[int, tuple[int, Floats]] = {}
-    if not any(isinstance(t.target.number, ByAttribute) for t in _templates(workload)):
+    if all(t.target.attribute is None for t in _templates(workload)):
         return out
     for group in decomposition.tables:
         places = np.cumsum([0, *group.spans])
@@ -634,7 +633,7 @@ class ProductErrors(BlockErrors):
         target = float(part.decomposition.variances[i])
         group, index = part.decomposition.group_of(i)
         table = part.publication.workload.tables[i]
-        if not isinstance(table.target.number, ByAttribute):
+        if table.target.attribute is None:
             return target, float(estimation.worst[i])
         variances = group.columns(estimation.table_variances(group.axes[index].tolist(), group.views)[None])[0]
         targets = table.variances(part.publication.workload.domain, part.publication.workload.confidence)

@@ -17,10 +17,8 @@ from fitnoise.request.attributes._base import Attribute as Attribute
 from fitnoise.request.attributes._base import AttributeSection as AttributeSection
 from fitnoise.request.attributes._base import CodingRule as CodingRule
 from fitnoise.request.attributes._base import attribute_document as attribute_document
-from fitnoise.request.attributes._base import resolve_file as resolve_file
 from fitnoise.request.attributes.amount import Amount as Amount
 from fitnoise.request.attributes.amount import AmountSpec as AmountSpec
-from fitnoise.request.attributes.amount import BySpec as BySpec
 from fitnoise.request.attributes.binned import Binned as Binned
 from fitnoise.request.attributes.binned import BinnedSpec as BinnedSpec
 from fitnoise.request.attributes.categorical import Categorical as Categorical

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
 
 from pydantic import Field
 
-from fitnoise.errors import DomainError, SpecError
+from fitnoise.errors import DomainError
 from fitnoise.kernel.checks import refuse_incomplete
 from fitnoise.kernel.codings import (
     DROPPED,
@@ -34,7 +34,7 @@ from fitnoise.kernel.dates import DateField, read
 from fitnoise.kernel.domain import Axis
 from fitnoise.kernel.places import Tree
 from fitnoise.request.arguments import checked
-from fitnoise.request.spec_section import BACKSLASH, SpecSection
+from fitnoise.request.spec_section import SpecSection
 
 SpecCode = bool | int | str
 
@@ -579,36 +579,3 @@ class AttributeSection(SpecSection, abc.ABC):
             "if_outside": self.if_outside,
             "date_part": date_part,
         }
-
-
-def resolve_file(folder: Path | None, key: str, name: str) -> Path:
-    """Return the path of a file next to the specification.
-
-    Args:
-        folder: The folder of the specification; None if it is not known.
-        key: The key that names the file.
-        name: The name of the file, which need not exist: a path relative to the folder, or an absolute one.
-
-    Raises:
-        SpecError: The folder is not known, also for an absolute path, or the name has a control character.
-    """
-    if any(ord(c) < ord(" ") for c in name):  # TOML reads \n and \t in "C:\new\table.csv" as such characters
-        raise SpecError(
-            "file-name-unusable",
-            f"The key {key} = {name!r} is not the name of a file.",
-            "It has a control character, such as a tab or a line break.",
-            BACKSLASH,
-            "No data were read.",
-            place=key,
-        )
-    if folder is None:
-        raise SpecError(
-            "file-folder-unknown",
-            f"The key {key} = {name!r} names a file next to the specification, and the folder of the "
-            "specification is unknown.",
-            "",
-            "Give the folder, or write the content of the file into the specification.",
-            "No data were read.",
-            place=key,
-        )
-    return folder / name

@@ -26,9 +26,7 @@ from fitnoise.request.attributes._base import (
     Missing,
     check_column,
 )
-from fitnoise.request.by_value import ByValue
-from fitnoise.request.spec_section import SpecSection
-from fitnoise.request.targets import ByAttribute
+from fitnoise.request.number_rules import ByAttribute, BySpec, number_document, stated_number
 
 
 @final
@@ -85,8 +83,8 @@ class Amount(Attribute):
 
     kind, ordered, has_sequence, is_numeric = "amount", False, False, True
 
-    low: float | ByValue
-    high: float | ByValue
+    low: float | ByAttribute
+    high: float | ByAttribute
     step: float = field(default=1, kw_only=True)
     column: str | None = field(default=None, kw_only=True)
     valid: tuple[float, float] | None = field(default=None, kw_only=True)
@@ -122,7 +120,7 @@ class Amount(Attribute):
             )
         tops = tuple(_decimal("ceilings", t) for t in self.ceilings or ())
         step = _decimal("step", self.step)
-        if isinstance(self.low, ByValue) or isinstance(self.high, ByValue):
+        if isinstance(self.low, ByAttribute) or isinstance(self.high, ByAttribute):
             if tops:
                 raise DomainError(
                     "ceilings-with-classes",
@@ -151,7 +149,7 @@ class Amount(Attribute):
         The ranges are known if the ends list them in order. For ends by name or with a default the result is a
         placeholder, which `for_classes` replaces in a domain.
         """
-        (attribute, *others) = dict.fromkeys(x.attribute for x in (self.low, self.high) if isinstance(x, ByValue))
+        (attribute, *others) = dict.fromkeys(x.attribute for x in (self.low, self.high) if isinstance(x, ByAttribute))
         if others:
             raise DomainError(
                 "range-by-two-attributes",
@@ -161,8 +159,9 @@ class Amount(Attribute):
                 "No attribute was made.",
             )
         # A default stands for labels that are not listed, so it needs the labels as names do.
-        is_by_name = any(x.is_by_name or x.default is not None for x in (self.low, self.high) if isinstance(x, ByValue))
-        values = [x.values if isinstance(x, ByValue) else None for x in (self.low, self.high)]
+        rules = [x for x in (self.low, self.high) if isinstance(x, ByAttribute)]
+        is_by_name = any(rule.is_by_name or rule.default is not None for rule in rules)
+        values = [x.values if isinstance(x, ByAttribute) else None for x in (self.low, self.high)]
         count = max(len(x) for x in values if x is not None)
         if is_by_name or not count or not all(x is None or len(x) == count for x in values):
             # A placeholder, which `for_classes` replaces: it knows the labels, and refuses lists of a wrong length.
@@ -231,9 +230,9 @@ class Amount(Attribute):
                 "No domain was made.",
             )
         numbered = {
-            name: ByValue(attribute, x.for_labels(by_attribute.cell_names, "range", DomainError))
+            name: ByAttribute(attribute, x.for_labels(by_attribute.cell_names, "range", DomainError))
             for name, x in ends.items()
-            if isinstance(x, ByValue)
+            if isinstance(x, ByAttribute)
         }
         # `replace` checks the ranges again, now with a number for each label.
         result = replace(self, **numbered)  # type: ignore[arg-type]  # each of its type
@@ -362,15 +361,8 @@ class Amount(Attribute):
         """Return the range, the step, the valid numbers, and the ceilings, if there are any."""
         valid = None if self.valid is None else [float(x) for x in self.valid]
         tops = {} if self.ceilings is None else {"ceilings": [float(t) for t in self.ceilings]}
-        ends = {name: _end_document(x) for name, x in (("low", self.low), ("high", self.high))}
+        ends = {name: number_document(x) for name, x in (("low", self.low), ("high", self.high))}
         return {**ends, "step": float(self.step), "valid": valid, **tops}
-
-
-def _end_document(x: float | ByValue) -> Any:
-    """Return an end of a range as documents state it; for a range by class, the ends of all classes in order."""
-    if not isinstance(x, ByValue):
-        return float(x)
-    return {"by": x.attribute, "values": [float(v) for v in x.values if not isinstance(v, tuple)]}
 
 
 def _decimal(name: str, value: object) -> Fraction:
@@ -405,22 +397,6 @@ def _end(value: object) -> float:
 def _short(x: Fraction) -> float:
     """Return the number, as a whole number if it is one."""
     return x.numerator if x.denominator == 1 else float(x)
-
-
-class BySpec(SpecSection):
-    """A number for each value of an attribute: as a target, of an attribute of the table; as a range, of the domain."""
-
-    by: str = Field(description="The attribute whose values have the numbers.")
-    values: list[float] | dict[str, float] = Field(
-        description="The number for each value: a list in the order of the values, or a table value = number."
-    )
-    default: float | None = Field(
-        None, description="The number for values that are not named. If absent, every value needs a number."
-    )
-
-    def build(self) -> ByAttribute:
-        """Return the rule."""
-        return ByAttribute(self.by, self.values, self.default)
 
 
 class AmountSpec(AttributeSection):
@@ -480,5 +456,5 @@ class AmountSpec(AttributeSection):
         missing_options = {name: x for name, x in self._reading_options.items() if name != "date_part"}
         valid = None if self.valid is None else (self.valid[0], self.valid[1])
         amount_options = {"step": self.step, "column": self.column, "valid": valid, "ceilings": self.ceilings}
-        low, high = (x.build() if isinstance(x, BySpec) else x for x in (self.low, self.high))
+        low, high = (stated_number(x, folder) for x in (self.low, self.high))
         return Amount(low, high, **amount_options, **missing_options)  # type: ignore[arg-type]  # each of its type

@@ -28,10 +28,10 @@ from fitnoise.request.attributes._base import (
     SpecCode,
     as_code,
     check_column,
-    resolve_file,
     unknown_value,
 )
 from fitnoise.request.csv_rows import codes_from_texts, read_rows
+from fitnoise.request.spec_section import resolve_file
 
 
 @final

@@ -21,10 +21,10 @@ from fitnoise.request.attributes._base import (
     Attribute,
     AttributeSection,
     check_column,
-    resolve_file,
 )
 from fitnoise.request.attributes.level import HierarchyLevel
 from fitnoise.request.csv_rows import codes_from_texts, read_rows
+from fitnoise.request.spec_section import resolve_file
 
 
 @final

@@ -19,7 +19,7 @@ from fitnoise.kernel.checks import is_integer, refuse_incomplete
 from fitnoise.kernel.codings import Code
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.request.attributes import Attribute, CodingRule
-from fitnoise.request.targets import PublicTotal
+from fitnoise.request.number_rules import PublicTotal
 
 
 @final
