@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import tomllib
+from dataclasses import replace
 from fractions import Fraction
 from importlib import resources
 from pathlib import Path
@@ -22,12 +23,14 @@ import fitnoise as fn
 from fitnoise import data
 from fitnoise.interfaces import commands
 from fitnoise.interfaces.exports.export import FORMATS
+from fitnoise.kernel.units import Account, PrivacyUnit
 from fitnoise.messages import COMPLETE_LANGUAGES
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from fitnoise_studio import app, forms, planner, releasing, serve, workers
 from fitnoise_studio import folder as folders
 from fitnoise_studio import state as states
+from fitnoise_studio.balances import balance_of
 from fitnoise_studio.folder import Folder, publication_of
 from fitnoise_studio.releasing import Releases
 from refused import refused
@@ -76,7 +79,13 @@ def test_the_path_from_a_description_to_a_question(client, at_once):
     assert fn.plan(fn.load_spec(client.folder.root / "spec.toml")).hash == plan
     number = client.intend()
     assert client.post(f"/release/{number}", typed="people").headers["x-go"] == f"/release/{number}"
-    assert "Released . Entry 1 of the ledger has the charge." in " ".join(Page(client.page(f"/release/{number}")).texts)
+    page = " ".join(Page(client.page(f"/release/{number}")).texts)
+    assert "Released: release The tables are written" in page
+    assert "Entry 1 of the ledger has the charge." in page
+    client.wait()
+    page = " ".join(Page(client.page(f"/release/{number}")).texts)
+    assert "Verified: 13 of 13 checks hold." in page
+    assert re.search(r"people: ρ = 0\.\d+ spent, and no cap is set\.", page)
     release_path = client.folder.root / "release"
     with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
         assert fn.verify(release_path, ledger=ledger).ok
@@ -179,7 +188,7 @@ def test_the_reason_of_a_refusal_is_printed_and_not_stored(tmp_path, monkeypatch
         outcome = client.studio.releases.where(number)
         assert (outcome.state, outcome.has_ended, outcome.entry) == ("refused", True, None)
         client.studio.releases._texts[number] = output
-        assert "Not for publication" in client.page(f"/release/{number}")
+        assert "Do not publish this." in client.page(f"/release/{number}")
         stored = "".join(p.read_text() for p in (client.folder.own / "releases" / number).iterdir())
         assert "outside" not in stored
         assert "DataError" not in stored
@@ -199,7 +208,7 @@ def test_the_number_of_dropped_records_is_printed_and_not_stored(tmp_path, monke
         assert client.studio.releases.where(number).state == "released"
         client.studio.releases._texts[number] = output
         page = client.page(f"/release/{number}")
-        assert "Not for publication" in page
+        assert "Do not publish this." in page
         assert "7 of" in page
         stored = "".join(p.read_text() for p in (client.folder.own / "releases" / number).iterdir())
         assert "left out" not in stored
@@ -296,7 +305,8 @@ def test_a_cap_is_confirmed_like_a_release(client, at_once):
         assert ledger.balance(ledger.accounts()[0]).cap == Fraction(1, 2)
         assert [e.kind for e in ledger.entries()] == ["charge", "answers", "cap"]
     page = client.post("/release", data=client.number("people.csv"), out="more", ledger=book).text
-    assert "Cap: ρ = 0.5000000." in page
+    assert re.search(r"ρ = 0\.2\d+ of 0\.5000000", page)
+    assert "Entry 1 of the ledger charged this plan before." in page
     assert "Left after a release" in client.post("/tables", {"number.0": "6"}).text
 
 
@@ -467,6 +477,115 @@ def test_next_goes_on_only_once_the_form_is_accepted(client):
     assert client.studio.document()["tables"][0]["margin"] == 7
 
 
+def rows(html):
+    """Return the rows of the first table of a page: the text of each cell by the heading of its column."""
+    table = re.search(r"<table>.*?</table>", html, re.DOTALL)[0]
+    cells = [
+        [" ".join(re.sub("<[^>]*>", "", x).split()) for x in re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
+        for row in re.findall(r"<tr[^>]*>.*?</tr>", table, re.DOTALL)
+    ]
+    return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
+
+
+def test_the_ledger_says_what_is_spent_and_left_and_why(client, at_once):
+    """In words for each account; and in a table whose cells are read by their headings."""
+    assert "No ledger in this folder yet" in client.page("/ledger")
+    client.certified()
+    client.post(f"/release/{client.intend()}", typed="people")
+    assert re.search(r"ρ = 0\.\d+ spent, and no cap is set\.", client.page("/ledger"))
+    book = client.number("budget.sqlite")
+    client.post("/ledger", ledger=book, account="0", cap="1/2", typed="people", reason="of the year")
+    page = client.page("/ledger")
+    with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
+        (account,) = ledger.accounts()
+        spent = ledger.balance(account).spent
+        times = [e.time[:16].replace("T", " ") for e in ledger.entries()]
+    assert f"ρ = {float(spent):.7f} spent of the cap of 0.5000000. {float(1 - 2 * spent):.1%} is left." in page.replace(
+        "\u202f%", "%"
+    )
+    assert "releases: 1" in page
+    same = {"Account": "people"}
+    assert rows(page) == [
+        {
+            "No.": "3",
+            "Time (UTC)": times[2],
+            **same,
+            "What": "Cap set to ρ = 0.5000000",
+            "Cost ρ": "–",
+            "Release or reason": "of the year",
+        },
+        {
+            "No.": "2",
+            "Time (UTC)": times[1],
+            **same,
+            "What": "Answers recorded",
+            "Cost ρ": "–",
+            "Release or reason": "release",
+        },
+        {
+            "No.": "1",
+            "Time (UTC)": times[0],
+            **same,
+            "What": "Release",
+            "Cost ρ": f"{float(spent):.7f}",
+            "Release or reason": "release",
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "measure", "spent", "cap", "unspent"),
+    [
+        ({"spent": Fraction(1, 4)}, "ρ", 0.25, None, None),
+        ({"spent": Fraction(1, 4), "cap": Fraction(1)}, "ρ", 0.25, 1, 0.75),
+        ({"spent": Fraction(1, 4), "cap": Fraction(1, 8)}, "ρ", 0.25, 0.125, 0),
+        ({"spent": None, "cap": Fraction(1)}, "ρ", None, 1, 0),
+        ({"epsilon_spent": Fraction(1), "epsilon_cap": Fraction(4), "cap": Fraction(8)}, "ε", 1, 4, 0.75),
+        ({"epsilon_spent": None, "epsilon_cap": Fraction(4), "cap": Fraction(8)}, "ε", None, 4, 0),
+        ({"mu_squared_spent": Fraction(1), "mu_squared_cap": Fraction(4), "cap": Fraction(2)}, "μ", 1, 2, 0.75),
+    ],
+)
+def test_a_balance_is_in_the_measure_of_its_cap(tmp_path, changes, measure, spent, cap, unspent):
+    with fn.Ledger(tmp_path / "budget.sqlite") as ledger:
+        empty = ledger.balance(Account("people", PrivacyUnit("person", max_records=1)))
+    balance = balance_of(replace(empty, **changes), 2)
+    assert (balance.name, balance.releases, balance.measure) == ("people", 2, measure)
+    assert (balance.spent, balance.cap, balance.share_left) == (spent, cap, unspent)
+    assert (balance.cap is None) == (balance.cap_guess is None)
+    assert 0.5 <= balance.guess <= 1
+
+
+@pytest.mark.parametrize(
+    ("state", "charged", "stage", "expected"),
+    [
+        ("releasing", False, "counting", "now todo todo todo"),
+        ("releasing", True, "counting, charging and measuring", "done done now todo"),
+        ("releasing", True, "writing the tables", "done done done now"),
+        ("refused", False, "counting", "fail todo todo todo"),
+        ("failed", True, "writing the tables", "done done done fail"),
+        ("released", True, "writing the tables", "done done done done"),
+    ],
+)
+def test_the_stages_of_a_release_follow_the_ledger(state, charged, stage, expected):
+    release_state = releasing.ReleaseState("", None, state, stage, object() if charged else None, False, "", False)
+    assert " ".join(x for _, x in releasing.progress_of(release_state)) == expected
+
+
+def test_a_file_that_lacks_columns_is_not_offered(client):
+    """The first line decides, without regard to case; data without such a line are offered."""
+    root = client.folder.root
+    root.joinpath("other.csv").write_text("AREA,income\n1,2\n", encoding="utf-8")
+    root.joinpath("upper.csv").write_text("Age,AREA\nx,y\n", encoding="utf-8")
+    root.joinpath("some.sav").write_bytes(b"")
+    client.certified()
+    page = client.page("/release")
+    texts = " ".join(Page(page).texts)
+    assert "other.csv cannot be used: it lacks the columns age." in texts
+    offered = re.findall(r'name="data" value="(\d+)"', page)
+    assert {*offered} == {client.number(x) for x in ("people.csv", "upper.csv", "some.sav")}
+    assert texts.count("has all 2 columns") == 2
+
+
 def test_jobs_queue_and_are_shown(client):
     assert client.post("/kinds").status_code == 200
     assert client.wait().state == "done"
@@ -474,8 +593,8 @@ def test_jobs_queue_and_are_shown(client):
     assert client.wait().state == "done"
     assert client.post("/sweep", place="9").status_code == 200
     assert client.wait().state == "refused"
-    text = " ".join(Page(client.page("/prove")).texts)
-    assert "zcdp" in text
+    assert "zcdp" in " ".join(Page(client.page("/prove")).texts)
+    text = " ".join(Page(client.page("/price")).texts)
     assert "each row is a separate plan" in text
     assert "The plan has no such table" in text
     assert client.post("/jobs/1/stop").status_code == 200
@@ -710,7 +829,9 @@ def test_of_a_release_that_is_killed_the_page_says_what_the_ledger_says(tmp_path
         for where, stage, expected in zip(outcomes, stages, stages.values(), strict=True):
             assert where.state == expected, stage
             page = " ".join(Page(client.page(f"/release/{where.id}")).texts)
-            assert {"refused": "Not released", "failed": "Failed after", "released": "Released"}[where.state] in page
+            assert {"refused": "Not released", "failed": "Charged, but not released", "released": "Released"}[
+                where.state
+            ] in page
         assert [w.entry and w.entry.sequence for w in outcomes] == [None, None, None, 1, 1, 3]
 
 
@@ -738,7 +859,7 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
         assert held.handle is not None
         second = Releases(client.folder)
         assert releases.where(number).state == second.where(number).state == "releasing"
-        assert "The release goes on if you close this page." in client.page(f"/release/{number}")
+        assert "It goes on if you close this page" in client.page(f"/release/{number}")
         assert client.post(f"/release/{number}/stop").status_code == 200
         with refused("release.another-release-running"):
             releases.confirm(client.intend(out="other"), "people", client.folder.certified())

@@ -13,7 +13,8 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,11 @@ from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
 from fitnoise_studio import forms
 from fitnoise_studio.access import SubmittedForm
+from fitnoise_studio.balances import EXAMPLE_CAPS, Balance, balances, cap_guess, reasons
 from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
 from fitnoise_studio.page_parts import page, render_part
 from fitnoise_studio.refusals import Refusals, Refused, refused_at
-from fitnoise_studio.releasing import head_of, no_data, released_before
+from fitnoise_studio.releasing import INTENT_LIFETIME_SECONDS, head_of, no_data, released_before
 from fitnoise_studio.state import STEPS, Studio
 from fitnoise_studio.workers import QuestionReplaced
 
@@ -209,17 +211,21 @@ def prove(studio: Studio, request: Request) -> Response:
     has_job = any(j.question.get("key") == key for j in studio.jobs.all)
     if plan is not None and not has_job:  # certified by an earlier server
         studio.jobs.add("show", {"what": "show", "plan": plan, "key": key, **studio.question_fields})
+    return _shell(studio, "prove", plan=plan, tables=_table_names(studio))
+
+
+def _table_names(studio: Studio) -> list[str]:
+    """Return the tables of the draft in words; none for a draft that no form can show."""
     try:
-        names = [forms.table_words(t, translator(studio.language)) for t in forms.tables_of(studio.document())]
+        return [forms.table_words(t, translator(studio.language)) for t in forms.tables_of(studio.document())]
     except FitnoiseError:
-        names = []
-    return _shell(studio, "prove", plan=plan, tables=names)
+        return []
 
 
 def price(studio: Studio, request: Request) -> Response:
     """Show the cost in detail."""
     studio.wish_price()
-    return _shell(studio, "price")
+    return _shell(studio, "price", tables=_table_names(studio))
 
 
 def file(studio: Studio, request: Request) -> Response:
@@ -232,18 +238,60 @@ def release(studio: Studio, request: Request, fields: Mapping[str, Any] | None =
     """Show the page that releases: choose the data, request, release once."""
     folder, plan = studio.folder, studio.folder.certified()
     used = [(n, _release_state(studio, n)) for n in studio.releases.numbers()]
+    fit, unfit = ([], []) if plan is None else _fits(folder, _columns(_plan(folder, plan)))
     return _shell(
         studio,
         "release",
         plan=plan,
-        data=[(folder.number(x), x) for x in folder.data()],
-        ledgers=[(folder.number(x), x) for x in folder.ledgers()],
+        data=[(folder.number(x), x, has) for x, has in fit],
+        unfit=unfit,
+        ledgers=[(folder.number(x), x, _balances(folder, x)) for x in folder.ledgers()],
         new=BUDGET,
         out=_free(folder, "release"),
         asked=fields,
         used=used,
         left=leftovers(folder.root),
     )
+
+
+def _plan(folder: Folder, plan: str) -> Plan:
+    return Plan.from_json(read_text(folder.plan(plan)))
+
+
+def _columns(plan: Plan) -> list[str]:
+    """Return the columns of the data that a plan reads."""
+    publication = plan.publication
+    stated = [publication.domain.column(x) for x in publication.domain]
+    return list(dict.fromkeys(x for x in (*stated, publication.unit.id) if x is not None))
+
+
+def _fits(folder: Folder, columns: Sequence[str]) -> tuple[list[tuple[str, int]], list[tuple[str, list[str]]]]:
+    """Return the data that a release can read, and those that lack columns, by the first line of each file.
+
+    For data that fit, the number is that of the columns; 0 for data whose columns only the release reads.
+    """
+    headed = set(folder.headed())
+    fit, unfit = [], []
+    for name in folder.data():
+        try:
+            there = {x.strip().casefold() for x in folder.columns(name)} if name in headed else None
+        except FitnoiseError:
+            there = None
+        lacks = [] if there is None else [x for x in columns if x.strip().casefold() not in there]
+        if lacks:
+            unfit.append((name, lacks))
+        else:
+            fit.append((name, 0 if there is None else len(columns)))
+    return fit, unfit
+
+
+def _balances(folder: Folder, name: str) -> list[Balance]:
+    """Return the balances of a ledger; none for one that cannot be read, which the release refuses."""
+    try:
+        with Ledger(folder.inside(name)) as book:
+            return balances(book)
+    except FitnoiseError:
+        return []
 
 
 def _release_state(studio: Studio, number: str) -> str:
@@ -350,37 +398,43 @@ def ledger(studio: Studio, request: Request) -> Response:
     folder = studio.folder
     names = folder.ledgers()
     ledger_number = request.query_params.get("ledger", "")
+    contents: dict[str, Any] = {"ledger": None}
+    name, why = None, ""
     try:
         name = folder.name_by_number(ledger_number, names) if ledger_number else (names[0] if names else None)
-        ledger_html, accounts, missing = _read_ledger(studio, name) if name else (None, [], [])
-        why = ""
+        if name:
+            contents = _read_ledger(studio, name)
     except FitnoiseError as error:
-        name, ledger_html, accounts, missing, why = None, None, [], [], str(error)
+        why = str(error)
     return _shell(
         studio,
         "ledger",
         ledgers=[(folder.number(x), x) for x in names],
         name=name,
         chosen=None if name is None else folder.number(name),
-        ledger=ledger_html,
-        accounts=accounts,
-        missing=missing,
         why=why,
+        examples=[(float(x), cap_guess(x)) for x in EXAMPLE_CAPS],
+        **contents,
     )
 
 
-def _read_ledger(studio: Studio, name: str) -> tuple[Markup, list[tuple[str, str]], list[int]]:
-    """Return a ledger, its accounts, and the numbers of charges without a release in the folder."""
+def _read_ledger(studio: Studio, name: str) -> dict[str, Any]:
+    """Return what the page shows of a ledger."""
     folder = studio.folder
     with Ledger(folder.inside(name)) as book:
         # A ledger that another program changed must not be shown as if its sums held.
         book.verify()
-        accounts, entries, head = book.accounts(), book.entries(), book.head()
-        book_report = ledger_report(entries, [book.balance(a) for a in accounts], head, leftovers(folder.root))
-    there = {_charge_of(folder, x) for x in folder.releases()}
-    # The release of a charge may also lie elsewhere: its number is shown, and nothing is concluded.
-    missing = [e.sequence for e in entries if e.kind == "charge" and e.digest not in there]
-    return report_html(book_report, studio.language), [(a.source, a.sentence) for a in accounts], missing
+        entries, accounts = book.entries(), balances(book)
+        quotes = [book.balance(a) for a in book.accounts()]
+        book_report = ledger_report(entries, quotes, book.head(), leftovers(folder.root))
+    there = {_charge_of(folder, x): x for x in folder.releases()}
+    return {
+        "ledger": report_html(book_report, studio.language),
+        "balances": accounts,
+        "entries": list(reasons(entries, there)),
+        # The release of a charge may also lie elsewhere: its number is shown, and nothing is concluded.
+        "missing": [e.sequence for e in entries if e.kind == "charge" and e.digest not in there],
+    }
 
 
 def _charge_of(folder: Folder, name: str) -> str:
@@ -491,7 +545,7 @@ def sweep(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Compute the cost of other margins of one table, as a job."""
     question = {"what": "sweep", "text": studio.folder.text(), "place": form.get("place", ""), **studio.question_fields}
     studio.jobs.add("sweep", question)
-    return _parts(studio, "prove")
+    return _parts(studio, "price")
 
 
 def kinds(studio: Studio, request: Request, form: SubmittedForm) -> Response:
@@ -504,7 +558,7 @@ def stop_job(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Stop a job."""
     job_number = request.path_params["place"]
     studio.jobs.stop(int(job_number) if re.fullmatch("[0-9]{1,6}", job_number) else 0)  # no job has the number 0
-    return _parts(studio, "prove")
+    return _parts(studio, "")  # several pages show jobs, and get them as events
 
 
 def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Response:
@@ -515,10 +569,10 @@ def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Respon
             "plan-not-certified",
             "No plan is certified for the specification in its present form.",
             "A release needs a plan that the page Prove planned and verified.",
-            "Press 'Plan and verify' on the page Prove.",
+            "Press 'Certify this plan' on the page Prove.",
             "Nothing was measured.",
         )
-    certified_plan = Plan.from_json(read_text(folder.plan(plan)))
+    certified_plan = _plan(folder, plan)
     ledger_number, codes = form.get("ledger", ""), named_files(folder.text())
     table, out = form.get("table", "").strip() or None, form.get("out", "").strip()
     data: tuple[str, ...] = ()
@@ -556,6 +610,8 @@ def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Respon
         "quote": _quote(folder, book, certified_plan),
         "before": before,
         "unfinished": unfinished,
+        "columns": _columns(certified_plan),
+        "until": time.strftime("%H:%M", time.localtime(time.time() + INTENT_LIFETIME_SECONDS)),
     }
     return release(studio, request, request_fields)
 
@@ -628,7 +684,7 @@ def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
 def quit_studio(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Stop the server, its cookie and its tokens."""
     studio.closing.set()
-    return HTMLResponse(render_part("closed", studio.language))
+    return HTMLResponse(render_part("closed", studio.language, folder=studio.folder.root.name))
 
 
 async def events(studio: Studio, request: Request) -> Response:

@@ -453,7 +453,7 @@ class Folder:
                 "plan-hash-invalid",
                 "The name of the plan is not a hash.",
                 "The studio names plans by 64 hexadecimal digits.",
-                "Press 'Plan and verify' on the page Prove.",
+                "Press 'Certify this plan' on the page Prove.",
                 "Nothing was opened.",
             )
         if os.path.lexists(self.root / PLANS):

@@ -18,7 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO, final
 
+import numpy as np
+
 from fitnoise.errors import FitnoiseError
+from fitnoise.interfaces.pages.charts import cost_curve
 from fitnoise.interfaces.pages.charts import curve as drawn_curve
 from fitnoise.interfaces.pages.fragments import fragment, report, uncounted_by_table
 from fitnoise.interfaces.reports.comparisons import comparison_report
@@ -36,6 +39,7 @@ from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import replace_file
 from fitnoise.reading.verification import Verification, verify
 from fitnoise.request.publication import Publication
+from fitnoise_studio.balances import balance_of
 from fitnoise_studio.folder import DraftChanged, Folder, publication_of
 from fitnoise_studio.page_parts import render_part
 from fitnoise_studio.workers import error_document
@@ -106,7 +110,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
             "codes-file-changed",
             "Another program changed a file of codes while the studio read it.",
             "",
-            "Press 'Plan and verify' again.",
+            "Press 'Certify this plan' again.",
             "Nothing was planned.",
         )
     plan = make_plan(publication, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
@@ -123,14 +127,14 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
             "plan-not-verified",
             f"The plan does not verify: {english(broken.claim)}: {english(broken.finding).rstrip('.')}.",
             "",
-            "Press 'Plan and verify' again; report this fault if it remains.",
+            "Press 'Certify this plan' again; report this fault if it remains.",
             "The plan was not kept.",
         )
     folder.certify(key, plan.hash)
-    return {"html": proof(plan, verification_report(checked), request["language"]), "plan": plan.hash}
+    return {"html": proof(plan, checked, request["language"]), "plan": plan.hash}
 
 
-def proof(plan: Plan, checks: Any, language: str) -> str:
+def proof(plan: Plan, checked: Verification, language: str) -> str:
     """Return a plan with its checks, its curve, and its free tables."""
     curve = [(d, plan.epsilon(d)) for d in (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3)]
     free = free_report(plan)
@@ -138,7 +142,8 @@ def proof(plan: Plan, checks: Any, language: str) -> str:
         "proof",
         language,
         plan=plan,
-        checks=report(checks, language),
+        checked=checked.checks,
+        checks=report(verification_report(checked), language),
         left=uncounted_by_table(plan, translator(language)),
         curve=curve,
         drawn=drawn_curve(*privacy_curve(plan)),
@@ -151,7 +156,7 @@ def show(request: dict[str, Any], report_progress: ReportStep, root: Path) -> di
     plan_file = Folder(root).plan(request["plan"])
     report_progress("")
     plan = Plan.from_json(plan_file.read_text(encoding="utf-8"))
-    return {"html": proof(plan, verification_report(verify(plan_file)), request["language"]), "plan": plan.hash}
+    return {"html": proof(plan, verify(plan_file), request["language"]), "plan": plan.hash}
 
 
 def sweep(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
@@ -168,7 +173,9 @@ def sweep(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
             "Nothing was planned.",
         )
     margin_sweep = what_if.sweep(plan, names[int(table_index)], progress=lambda k, n, i, g: report_progress(f"{k}/{n}"))
-    return {"html": render_part("sweep", request["language"], sweep=margin_sweep)}
+    margins = np.array([x.target_moe for x in margin_sweep.points])
+    line = cost_curve(margins, np.array([x.rho for x in margin_sweep.points]))
+    return {"html": render_part("sweep", request["language"], sweep=margin_sweep, drawn=line)}
 
 
 def kinds(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
@@ -178,6 +185,17 @@ def kinds(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     uncapped = replace(publication, gap=None, cap=None)
     comparison = compare(uncapped, progress=lambda i, g: report_progress(f"{i}, {g:.4g}"))
     return {"html": str(report(comparison_report(uncapped, comparison, uncapped.delta), request["language"]))}
+
+
+def verify_release(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
+    """Verify a release with its ledger, as a reader would from its files."""
+    folder = Folder(root)
+    report_progress("")
+    with Ledger(folder.inside(request["ledger"])) as ledger:
+        checked = verify(folder.inside(request["release"]), ledger=ledger)
+        charged = next((e.account for e in ledger.entries() if e.digest == request["charge"]), None)
+        balance = None if charged is None else balance_of(ledger.balance(charged), 0)
+    return {"html": render_part("verified", request["language"], checks=checked.checks, balance=balance)}
 
 
 def write_integer_tables(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
@@ -196,6 +214,7 @@ TASKS: dict[str, Callable[[dict[str, Any], ReportStep, Path], dict[str, Any]]] =
     "show": show,
     "sweep": sweep,
     "kinds": kinds,
+    "verify": verify_release,
     "whole": write_integer_tables,
 }
 

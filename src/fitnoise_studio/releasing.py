@@ -151,6 +151,20 @@ class ReleaseState:
     stopping: bool
 
 
+def progress_of(release_state: ReleaseState) -> list[tuple[str, str]]:
+    """Return the stages of a release with the state of each: "done", "now", "fail" or "todo".
+
+    The charge is the one in the ledger, and not a report of the process.
+    """
+    names = ("count", "charge", "draw", "write")
+    # The stage that the release has come to: a release that ended there has failed there.
+    current = 0 if release_state.entry is None else 3 if release_state.stage == FIRST_STAGE_AFTER_CHARGE else 2
+    if release_state.state == "released":
+        current = len(names)
+    here = "now" if release_state.state == "releasing" else "fail"
+    return [(x, "done" if i < current else here if i == current else "todo") for i, x in enumerate(names)]
+
+
 def no_data() -> ReleaseError:
     """Return the error for a release without data."""
     return ReleaseError(
@@ -264,7 +278,7 @@ class Releases:
                     "specification-changed-since",
                     "The specification changed after this release was requested.",
                     "",
-                    "Press 'Plan and verify' on the page Prove.",
+                    "Press 'Certify this plan' on the page Prove.",
                     "Nothing was measured.",
                 )
             if head_of(self._folder, intent.ledger) != (intent.head, intent.book):
@@ -510,7 +524,7 @@ def _released(
             "plan-not-as-requested",
             "The plan is not the one of the request.",
             "",
-            "Press 'Plan and verify' on the page Prove.",
+            "Press 'Certify this plan' on the page Prove.",
             "Nothing was measured.",
         )
     return release(

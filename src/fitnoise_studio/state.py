@@ -15,8 +15,8 @@ from fitnoise_studio import forms
 from fitnoise_studio.access import StudioSession, SubmittedForm
 from fitnoise_studio.folder import Folder, digest
 from fitnoise_studio.page_parts import render_part
-from fitnoise_studio.releasing import STAGES, Releases
-from fitnoise_studio.workers import Jobs, QuestionReplaced, Worker
+from fitnoise_studio.releasing import STAGES, Releases, ReleaseState, progress_of
+from fitnoise_studio.workers import Job, Jobs, QuestionReplaced, Worker
 
 STEPS = ("data", "describe", "protect", "tables", "prove", "release", "report")
 """The pages of the steps, in the order of work."""
@@ -254,6 +254,18 @@ class Studio:
             **self.form,
         )
 
+    def head_part(self, page_name: str) -> Markup:
+        """Return the heading of a page and the sentence below it; some say how far a job or a release is."""
+        name, _, number = page_name.partition("/")
+        detail: Mapping[str, Any] = {}
+        if name == "prove" and self.folder.certified():
+            name = "certified"
+        elif name == "release" and number:
+            with contextlib.suppress(FitnoiseError):
+                state = self.releases.where(number)
+                name, detail = state.state, {"out": state.intent.out, "stage": STAGES.get(state.stage)}
+        return render_part("head", self.language, shown=name, **detail)
+
     def jobs_part(self, *names: str) -> Markup:
         """Return the jobs, of some names or all: those done, the progress, and those that wait."""
         jobs = [j for j in self.jobs.all if not names or j.name in names]
@@ -265,8 +277,25 @@ class Studio:
             state = self.releases.where(number)
         except FitnoiseError as error:
             return render_part("unknown", self.language, why=str(error))
-        index = self.folder.number(state.intent.out)
-        return render_part("where", self.language, found=state, stage=STAGES.get(state.stage), place=index, **self.form)
+        return render_part(
+            "where",
+            self.language,
+            found=state,
+            stages=progress_of(state),
+            place=self.folder.number(state.intent.out),
+            verified=self._verified(state) if state.state == "released" else None,
+            **self.form,
+        )
+
+    def _verified(self, state: ReleaseState) -> Job:
+        """Return the job that verifies a release with its ledger; the first call starts it."""
+        with self._lock:
+            jobs = (j for j in self.jobs.all if j.name == "verify" and j.question["number"] == state.id)
+            there = next(jobs, None)
+            names = {"release": state.intent.out, "ledger": state.intent.ledger}
+            charge = "" if state.entry is None else state.entry.digest
+            question = {"what": "verify", "number": state.id, "charge": charge, **names, **self.question_fields}
+            return there or self.jobs.add("verify", question)
 
     def parts(self, page_name: str) -> dict[str, Markup]:
         """Return the parts of a page that change by themselves. page_name: its name, or `release/ID`."""
@@ -279,8 +308,12 @@ class Studio:
         if page_name == "tables":
             with contextlib.suppress(FitnoiseError):
                 shown_parts |= self.meaning_parts()
+        if page_name == "prove" or page_name.startswith("release/"):
+            shown_parts["head"] = self.head_part(page_name)
         if page_name == "prove":
-            shown_parts["jobs"] = self.jobs_part()
+            shown_parts["jobs"] = self.jobs_part("certify", "show", "kinds")
+        if page_name == "price":
+            shown_parts["jobs"] = self.jobs_part("sweep")
         if page_name == "report":
             shown_parts["jobs"] = self.jobs_part("whole")
         if page_name.startswith("release/"):

@@ -89,14 +89,21 @@
     go(field);
   });
 
+  // The studio was quit: nothing of the page works any more, so the last page takes the place of all.
+  function close(part) {
+    if (source) source.close();
+    for (const x of document.querySelectorAll(".steps, .bar, .tools, .folder")) x.remove();
+    document.querySelector("main").replaceChildren(...part.childNodes);
+  }
+
   function place(html, sent) {
     const page = new DOMParser().parseFromString(html, "text/html");
     const focused = document.activeElement ? document.activeElement.id : "";
     for (const part of page.querySelectorAll("[data-part]")) {
+      if (part.dataset.closed) return close(part);
       const here = document.getElementById(part.id);
       if (!here || part.parentElement.closest("[data-part]")) continue;
       if (part.dataset.base !== undefined) here.dataset.base = part.dataset.base;
-      if (part.dataset.closed && source) source.close();
       if (here.innerHTML === part.innerHTML) continue;
       const kept = unsent(here, sent);
       here.replaceChildren(...part.childNodes);

@@ -8,6 +8,7 @@ the scale of δ does not.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -121,17 +122,24 @@ class Lines:
 
 def curve(delta: Floats, epsilon: Floats) -> Lines:
     """Return the line of ε over δ, with a logarithmic scale of δ."""
-    powers = np.log10(delta)
-    delta_scale, scale = Scale(float(powers[0]), float(powers[-1])), Scale.from_range(epsilon, epsilon)
+    return _curve(np.log10(delta), epsilon, lambda x: _power(round(x)))
+
+
+def cost_curve(margins: Floats, costs: Floats) -> Lines:
+    """Return the line of the cost over the margins of a table."""
+    return _curve(margins, costs, lambda x: f"±{x:g}")
+
+
+def _curve(xs: Floats, ys: Floats, label: Callable[[float], str]) -> Lines:
+    across, scale = Scale(float(xs[0]), float(xs[-1])), Scale.from_range(ys, ys)
     points = (
-        f"{delta_scale.percent_of(x):g},{100 - scale.percent_of(y):g}"
-        for x, y in zip(powers.tolist(), epsilon.tolist(), strict=True)
+        f"{across.percent_of(x):g},{100 - scale.percent_of(y):g}" for x, y in zip(xs.tolist(), ys.tolist(), strict=True)
     )
     line = ChartLine(Label(None), " ".join(points), "")
     ticks = scale.ticks()
     # As many decimals as the first tick above 0 needs.
     digits = max(0, -math.floor(math.log10(ticks[1].number) + 1e-9))
-    return Lines((line,), [(t.position, Label(_power(round(t.number)))) for t in delta_scale.ticks(6)], ticks, digits)
+    return Lines((line,), [(t.position, Label(label(t.number))) for t in across.ticks(6)], ticks, digits)
 
 
 def _power(n: int) -> str:
