@@ -87,6 +87,34 @@ class FreshNoise:
         return self.generator.geometric(ends) - self.generator.geometric(ends)
 
 
+def of_many_releases(function, count, source):
+    """Return an affine function of the noise of a release for many releases, (count, …).
+
+    The function itself gives its value without noise, and for each single noise. The first releases confirm the result.
+
+    Args:
+        function: It releases with a noise source, and returns an array. All noise of a release is of one kind.
+        count: The number of releases.
+        source: A source of independent noise.
+    """
+
+    def value_with(noises):
+        remaining = iter(noises)
+        return function(Replay(draws=lambda _, size: np.array(list(itertools.islice(remaining, size)), dtype=np.int64)))
+
+    replay = Replay()
+    constant = function(replay)
+    kinds, scales, sizes = map(np.array, zip(*replay.requests, strict=True))
+    (kind,) = set(kinds.tolist())
+    noise = np.stack([getattr(source, f"discrete_{kind}s")(scales, sizes) for _ in range(count)])
+    units = np.abs(noise).max(axis=0)
+    slopes = np.stack([(value_with(one) - constant) / one.max() for one in np.diag(units)])
+    values = constant + np.tensordot(noise, slopes, axes=1)
+    for noises, value in zip(noise[:10], values, strict=False):
+        np.testing.assert_allclose(value_with(noises), value, rtol=1e-9, atol=1e-9 * np.abs(values).max())
+    return values
+
+
 @lru_cache(maxsize=4096)
 def law(kind, arguments):
     """Whole numbers in proportion to the probabilities of all outputs."""
