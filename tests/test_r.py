@@ -1,6 +1,7 @@
 """The R package in `r/`: its own tests, the check of R, and the page about it.
 
-Its tests make releases by the command line. FITNOISE_R=required says that without R these tests fail.
+Its tests make releases by the command line, some forty times: all are served by one process, and those of the page are
+not. FITNOISE_R=required says that without R these tests fail.
 """
 
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from command_server import served_command
 from run_pages import follow
 from test_site import run
 
@@ -55,7 +57,8 @@ def checked(tmp_path_factory):
     built = in_r("R", "CMD", "build", str(ROOT / "r"), folder=folder)
     assert built.returncode == 0, built.stdout + built.stderr
     (source,) = folder.glob("fitnoise_*.tar.gz")
-    done = in_r("R", "CMD", "check", "--no-manual", "--no-vignettes", source.name, folder=folder)
+    with served_command(tmp_path_factory.mktemp("command")) as command:
+        done = in_r("R", "CMD", "check", "--no-manual", "--no-vignettes", source.name, folder=folder, FITNOISE=command)
     return folder / "fitnoise.Rcheck", done.stdout
 
 
