@@ -95,7 +95,7 @@ def of_many_releases(function, count, source):
     Args:
         function: It releases with a noise source, and returns an array. All noise of a release is of one kind.
         count: The number of releases.
-        source: A source of independent noise.
+        source: A source of independent noise, such as the kernel's.
     """
 
     def value_with(noises):
@@ -106,7 +106,7 @@ def of_many_releases(function, count, source):
     constant = function(replay)
     kinds, scales, sizes = map(np.array, zip(*replay.requests, strict=True))
     (kind,) = set(kinds.tolist())
-    noise = np.stack([getattr(source, f"discrete_{kind}s")(scales, sizes) for _ in range(count)])
+    noise = getattr(source, f"discrete_{kind}s")(np.tile(scales, count), np.tile(sizes, count)).reshape(count, -1)
     units = np.abs(noise).max(axis=0)
     slopes = np.stack([(value_with(one) - constant) / one.max() for one in np.diag(units)])
     values = constant + np.tensordot(noise, slopes, axes=1)

@@ -610,6 +610,7 @@ def test_invented_records_that_rules_exclude_are_refused(rng):
         fn.microdata(integers, batches=5, anyway=True)
 
 
+@pytest.mark.usefixtures("one_duckdb", "counted_once", "rehearsed_once")
 def test_intervals_cover_as_stated(rng):
     """Detects a coverage that is 4 standard errors from 95 %, in 150 releases of one set of records."""
     plan = planned(RULED, ("age", "marital"), ("marital", "sex"), std_error=4)
