@@ -30,7 +30,7 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps
-from fitnoise.kernel.counting import Counter, Tally
+from fitnoise.kernel.counting import Counter, Tally, trial
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.designs._base import CellStructure
@@ -306,6 +306,7 @@ def test_an_engine_is_tried_on_amounts_before_it_sums_them(monkeypatch):
     engine_check.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     steps_sql = Dialect._steps
     monkeypatch.setattr(Dialect, "_steps", lambda d, *args: steps_sql(d, *args).replace("FLOOR", "CEIL"))
+    monkeypatch.setattr(trial, "CODINGS", {"words": trial.CODINGS["words"]})  # the complete trial includes these
     with refused("data.database-answer-invalid") as caught:
         engine_check.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     assert "counted" in str(caught.value) or "counts" in str(caught.value)
