@@ -62,7 +62,12 @@ def attributes(draw):
     codes = {"text": texts, "int": st.integers(-(2**53) + 1, 2**53 - 1), "bool": st.booleans()}[kind]
     chosen = draw(st.lists(codes, min_size=1, max_size=5, unique=True))
     if draw(st.booleans()):
-        labels = draw(st.lists(texts.filter(bool), min_size=len(chosen), max_size=len(chosen), unique=True))
+        used = {*chosen}
+        labels = draw(
+            st.lists(
+                texts.filter(lambda x: x and x not in used), min_size=len(chosen), max_size=len(chosen), unique=True
+            )
+        )
         return fn.Categorical(dict(zip(chosen, labels, strict=True)), column=column)
     return fn.Categorical(chosen, column=column)
 

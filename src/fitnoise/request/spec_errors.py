@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -151,6 +152,8 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
         # Two branches can expect the same kind, which is named once.
         one_of = " or ".join(dict.fromkeys(kinds))
         advice = f"Write {one_of}."
+        if isinstance(value, str) and "a list" in kinds and isinstance(location[-1], str) and number(value) is None:
+            advice = f"Write a list, such as {location[-1]} = [{json.dumps(value[:40], ensure_ascii=False)}]."
         if isinstance(value, str) and any("number" in kind for kind in kinds):
             is_quoted_number = number(value) is not None
             advice = number_advice(value, "Write the number without quotes." if is_quoted_number else advice)

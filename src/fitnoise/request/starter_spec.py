@@ -16,6 +16,19 @@ _TOP = """\
 # Then: fitnoise plan spec.toml. All keys: fitnoise new --schema.
 """
 
+_TEXTS = {
+    "title": ('"People"', 'shown in reports; in several languages { en = "People", fr = "Population" }'),
+    "language": ('"en"', "of title, labels and names; a tag, such as fr or de"),
+}
+
+_METADATA = {
+    "description": ('"All residents."', "statements for catalogues, each as one text or by language"),
+    "publisher": ('"Statistical Office"', "the office that publishes"),
+    "period": ('"2026"', "a year, 2026-Q1, 2026-03 or a day"),
+    "keywords": ('["population"]', "a list"),
+    "licence": ('"CC-BY-4.0"', "an id of SPDX, or a URL"),
+}
+
 _UNIT = {
     "data": {
         "source": ('"survey-2026"', "the name of the data, by which a ledger sums what they cost"),
@@ -94,11 +107,12 @@ def begun(attributes: Mapping[str, str]) -> str:
         * Without one of these keys, it is refused.
     """
     Domain({name: Ordered(0, 1) for name in attributes})  # for the checks of the names alone
-    lines = [_TOP]
+    lines = [_TOP, *_key_lines(_TEXTS), ""]
     # All keys are commented out but named: a publisher sees what can be stated, and the starter states nothing.
     for table, keys in _UNIT.items():
         lines += [f"[{table}]", *_key_lines(keys), ""]
     lines += ["[accuracy]", "confidence = 0.95  # of every margin", ""]
+    lines += ["[metadata]", *_key_lines(_METADATA), ""]
     for name, kind in attributes.items():
         section = KINDS[kind]
         lines += [
