@@ -138,7 +138,10 @@ margin = 3
         (lambda: fn.Hierarchy(GEO.levels, ROWS, names={"state": ["a", ""]}), "domain.names-of-places"),
         (lambda: fn.Hierarchy(GEO.levels, ROWS, names={"state": {"01": "a", "03": "b"}}), "domain.names-of-places"),
         (lambda: fn.Hierarchy(GEO.levels, PLACES.assign(state_name=["a", "b", "c", "c"])), "domain.place-of-two-names"),
-        (lambda: fn.Hierarchy(GEO.levels, PLACES.assign(county_name=["a", None, "c", "c"])), "domain.names-of-places"),
+        (
+            lambda: fn.Hierarchy(GEO.levels, PLACES.assign(county_name=["a", None, "c", "c"])),
+            "domain.text-column-incomplete",
+        ),
         (
             lambda: fn.Domain(geo=GEO, county_name=fn.Categorical(["a"])),
             "domain.attribute-name-of-further-column",

@@ -338,9 +338,10 @@ def ended(arguments):
 @pytest.mark.parametrize(
     ("old", "new", "code", "key"),
     [
-        ('language = "en"', 'language = "English"', "several-problems", None),
+        ('language = "en"', 'language = "English"', "language-tag-invalid", "language"),
         ('language = "en"', 'language = "it"', "several-problems", None),
-        ("[names.fr]", "[names.f]", "language-tag-invalid", "language"),
+        ("[names.fr]", "[names.f]", "language-tag-invalid", "names.f"),
+        ("[names.fr]", "[names.french]", "language-tag-invalid", "names.french"),
         ("[names.fr]", "[names.pt]", "language-without-reports", "language"),
         ('fr = ["nord", "sud", "ouest"]', 'fr = ["nord", "sud"]', "labels-misfit", "domain.area.labels"),
         (
@@ -365,7 +366,19 @@ def ended(arguments):
         ("{ wage = { en", "{ wage = { it", "main-language-missing", "metadata.amount_units"),
         ('fr = "Tous."', 'fr = " "', "metadata-text-empty", "metadata.description"),
         ('fr = "Tous."', 'pt = "Todos."', "language-without-reports", "language"),
-        ('fr = "Tous."', 'f = "Tous."', "language-tag-invalid", "language"),
+        ('fr = "Tous."', 'f = "Tous."', "language-tag-invalid", "metadata.description"),
+        (
+            'fr = ["nord", "sud", "ouest"]',
+            'fra = ["nord", "sud", "ouest"]',
+            "language-tag-invalid",
+            "domain.area.labels",
+        ),
+        (
+            'geography = { en = "Examplia", fr',
+            'geography = { en = "Examplia", fr-CA',
+            "language-without-reports",
+            "language",
+        ),
         ('period = "2025"', 'period = { en = "2025" }', "wrong-type", "metadata.period"),
         ('title = { en = "People", ', 'title = { it = "Gente", ', "main-language-missing", "title"),
     ],
@@ -440,12 +453,22 @@ def test_the_studio_keeps_texts_in_further_languages():
 
 
 def test_tables_without_a_name_are_named_by_the_headings_of_their_attributes():
-    """A sum keeps its name, because headings do not say that it is one; a stated name stays what it is."""
-    domain = fn.Domain(region=fn.Categorical(["N", "S"]), age=fn.Ordered(0, 9), income=fn.Amount(0, 100))
+    """Sums and means say so, with the word for their amount; a stated name stays what it is."""
+    region, area = fn.Categorical(["N", "S"]), fn.Categorical(["U", "R"])
+    income = fn.Amount(0, 100, ceilings=[50])
+    ages = fn.Ordered(0, 9, missing={"none": [99]})
+    domain = fn.Domain(region=region, area=area, age=ages, income=income)
     tables = [
         fn.table("region", "age", margin=9),
         fn.table("region", cumulative="age", margin=9),
         fn.table("region", sum="income", margin=500),
+        fn.table("region", sum="income", ceiling=50, margin=500),
+        fn.table(sum="income", margin=500),
+        fn.table("region", mean="income", reference=100, margin=9),
+        fn.table("area", cumulative="age", sum="income", margin=500),
+        fn.table(groups={"age": {"young": [0, 1], "old": [2, 3]}}, margin=9),
+        fn.table(ranges={"age": [[0, 1]]}, margin=9),
+        fn.table(count="age", margin=9),
         fn.table("region", margin=9, name="regions"),
         fn.table("age", margin=9),
     ]
@@ -453,11 +476,230 @@ def test_tables_without_a_name_are_named_by_the_headings_of_their_attributes():
     names = {"region": "région", "age": "âge", "income": "revenu"}
     publication = fn.Publication(workload, translations={"fr": fn.Translation(names=names)})
     french, english = (wording(language, [publication]) for language in ("fr", "en"))
-    assert [french.name(t.name) for t in workload.tables] == [
+    assert [french.name(t.name).replace("\xa0", " ") for t in workload.tables] == [
         "région × âge",
         "région × âge, au plus",
-        "region by income sum",
+        "somme : revenu par région",
+        "somme : min(revenu, 50) par région",
+        "somme : revenu",
+        "moyenne : revenu par région",
+        "somme : revenu par area × âge, au plus",
+        "âge, groupes",
+        "âge, intervalles",
+        "âge, valeurs connues",
         "regions",
         "âge",
     ]
     assert [english.name(t.name) for t in workload.tables] == [t.name for t in workload.tables]
+    # The word for an amount counts also where a table shows it up to a ceiling.
+    assert french.name("min(income, 50)") == "min(revenu, 50)"
+    in_french = wording("fr", [fn.Publication(workload, language="fr")])
+    assert [in_french.name(workload.tables[i].name).replace("\xa0", " ") for i in (0, 2)] == [
+        "region × age",
+        "somme : income par region",
+    ]
+
+
+# --- texts in files --------------------------------------------------------------------------------------------------
+
+CODES = "code,label{0},label_fr,note\n01,north,nord,x\n02,south,sud,y\n"
+PLACES = (
+    "canton,canton_name{0},canton_name_fr,canton_name_it,town\n"
+    "BE,Bern,Berne,Berna,351\nBE,Bern,Berne,Berna,371\nVS,Valais,Wallis-VS,Vallese,6297\n"
+)
+FILES = """
+title = {{ en = "People", fr = "Population" }}
+[data]
+source = "register"
+[privacy]
+unit = "person"
+[metadata]
+description = {{ en = "All people.", fr = "Tous." }}
+[domain.area]
+type = "categorical"
+codes_file = "codes.csv"
+[domain.home]
+type = "hierarchy"
+levels = ["canton", "town"]
+file = "places.csv"
+{0}
+[domain.wage]
+type = "amount"
+low = 0
+high = 9
+[[tables]]
+attributes = ["area", "canton"]
+margin = 10
+[[tables]]
+attributes = ["canton"]
+sum = "wage"
+margin = 100
+[names.fr]
+canton = "région"
+area = "zone"
+wage = "salaire"
+"""
+TOWNS = 'names = { town = { en = ["Berne town", "Biel", "Visp"], fr = ["Ville", "Bienne", "Viège"] } }'
+
+
+WITH_TOWNS = FILES.format(TOWNS)
+
+
+def from_files(folder, spec=WITH_TOWNS, codes=CODES, places=PLACES, tag=""):
+    """Return the publication of a specification with files of texts."""
+    (folder / "codes.csv").write_text(codes.format(tag), encoding="utf-8")
+    (folder / "places.csv").write_text(places.format(tag), encoding="utf-8")
+    (folder / "spec.toml").write_text(spec, encoding="utf-8")
+    return fn.load_spec(folder / "spec.toml")
+
+
+@pytest.mark.parametrize("tag", ["", "_en"])
+def test_files_state_labels_and_names_in_further_languages(tag, tmp_path):
+    """The column of the language of the publication may have its tag, too."""
+    stated = from_files(tmp_path, tag=tag)
+    assert stated.domain["area"].labels == ("north", "south")
+    assert dict(stated.domain["home"].names) == {
+        "canton": ("Bern", "Valais"),
+        "town": ("Berne town", "Biel", "Visp"),
+    }
+    assert stated.translations["fr"].labels == {
+        "area": ("nord", "sud"),
+        "canton": ("Berne", "Wallis-VS"),
+        "town": ("Ville", "Bienne", "Viège"),
+    }
+    assert stated.translations["it"].labels == {"canton": ("Berna", "Vallese")}
+    # A specification without files says the same, and texts in further languages are in no hash.
+    assert Spec.from_toml(Spec.from_publication(stated).to_toml()).publication() == stated
+    stated_plan = fn.plan(stated)
+    assert fn.plan(replace(stated, translations={})).hash == stated_plan.hash
+    assert fn.Plan.from_json(stated_plan.to_json()).publication == stated
+    assert f"SHA-256 {stated_plan.hash}" in list(check(stated_plan.to_json().encode(), stated_plan.hash))
+
+
+def texts_of(stated, language):
+    """Return the texts of a publication in a language that its tables show."""
+    tables = {*stated.domain} - {"home", "town"} | {"canton"}
+    if language == stated.language:
+        names = dict(stated.domain["home"].names)["canton"]
+        return {stated.title, *stated.domain["area"].labels, *names, *tables}
+    french = stated.translations[language]
+    return {french.title, *french.labels["area"], *french.labels["canton"], *french.names.values()}
+
+
+def test_every_text_of_a_language_is_in_the_outputs_of_the_language(tmp_path):
+    stated = from_files(tmp_path)
+    files_plan = fn.plan(stated)
+    rng = np.random.default_rng(1)
+    built_release = fn.Release(files_plan, [rng.integers(0, 10**8, n) for n in files_plan.groups[0].strategy.lengths])
+    for language, other in (("en", "fr"), ("fr", "en")):
+        page = report.page(built_release, language=language)
+        book = openpyxl.load_workbook(fn.export(built_release, tmp_path / f"{language}.xlsx", language=language))
+        sheets = "\n".join(str(x) for sheet in book for row in sheet.values for x in row if x is not None)
+        tex = fn.export(built_release, tmp_path / f"{language}.tex", language=language).read_text(encoding="utf-8")
+        for output in (page, sheets, tex):
+            lacking = {x for x in texts_of(stated, language) if x not in output}
+            assert lacking == set()
+        foreign = texts_of(stated, other) - texts_of(stated, language)
+        displayed = visible_words(re.sub(r"<p>[^<]*fitnoise plan --free[^<]*</p>", "", page))
+        assert displayed & foreign == set()
+    package = fn.export(built_release, tmp_path / "package", sdmx=True)
+    structure = (package / "sdmx" / "structure.xml").read_text(encoding="utf-8")
+    for language in ("en", "fr"):
+        shown_names = re.findall(f'xml:lang="{language}">([^<]*)<', structure)
+        lacking = {x for x in texts_of(stated, language) if not any(x in shown_name for shown_name in shown_names)}
+        assert lacking == set()
+    # Catalogues name tables in all languages, and archives labels, too.
+    for file in ("csv-metadata.json", "dcat.jsonld", "ddi.xml"):
+        described = (package / file).read_text(encoding="utf-8")
+        for text in ("zone × région", "somme\u00a0: salaire par région"):
+            assert text in described or json.dumps(text)[1:-1] in described
+    codebook = (package / "ddi.xml").read_text(encoding="utf-8")
+    for text in ("nord", "sud", "Berne", "Wallis-VS", "zone", "région"):
+        assert f'<labl xml:lang="fr">{text}</labl>' in codebook
+    assert fn.verify_export(built_release, package)
+
+
+def test_each_name_of_a_place_has_its_number_in_every_language(tmp_path):
+    """Two towns with different names have one French name: codes distinguish them."""
+    places = "canton,town,town_name,town_name_fr\nVOV,1,Sint-Niklaas,Saint-Nicolas\nWLG,2,Saint-Nicolas,Saint-Nicolas\n"
+    spec = FILES.format("").replace('["area", "canton"]', '["town"]')
+    stated = from_files(tmp_path, spec, places=places)
+    files_plan = fn.plan(stated)
+    built_release = fn.Release(files_plan, [np.arange(n) * 1000 for n in files_plan.groups[0].strategy.lengths])
+    table = layout(built_release, "town")
+    for language, names in (
+        ("en", ["Sint-Niklaas (1)", "Saint-Nicolas (2)"]),
+        ("fr", ["Saint-Nicolas (1)", "Saint-Nicolas (2)"]),
+        ("de", ["Sint-Niklaas (1)", "Saint-Nicolas (2)"]),
+    ):
+        text = wording(language, [stated])
+        assert [fragments.labelled(label, text) for (label,) in table.rows] == names
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "key", "text"),
+    [
+        ({"codes": CODES.replace("nord", "")}, "domain.text-column-incomplete", "domain.area", "'label_fr'"),
+        ({"codes": CODES.replace("label{0}", "label_de")}, "spec.main-language-missing", "domain.area.labels", "'en'"),
+        (
+            {"codes": CODES.replace("note", "label_en")},
+            "domain.text-columns-twice",
+            "domain.area",
+            "'label' and 'label_en'",
+        ),
+        ({"codes": CODES.replace("sud", "nord")}, "spec.translated-label-twice", "domain.area.labels", "'fr'"),
+        (
+            {"places": PLACES.replace("Berne,Berna,371", "Bienne,Berna,371")},
+            "domain.place-of-two-names",
+            "domain.home",
+            "canton_name_fr",
+        ),
+        (
+            {"places": PLACES.replace("Wallis-VS", "")},
+            "domain.text-column-incomplete",
+            "domain.home",
+            "'canton_name_fr'",
+        ),
+        (
+            {"spec": FILES.format(TOWNS.replace(', "Viège"', ""))},
+            "domain.names-of-places",
+            "domain.home.names",
+            "in 'fr'",
+        ),
+        (
+            {"spec": FILES.format(TOWNS.replace("en = ", "de = "))},
+            "spec.main-language-missing",
+            "domain.home.names.town",
+            "'en'",
+        ),
+    ],
+)
+def test_mistakes_in_files_of_texts_name_column_or_language(changed, code, key, text, tmp_path):
+    with refused(code, key=key) as caught:
+        from_files(tmp_path, **changed)
+    assert text in str(caught.value)
+
+
+def test_labels_of_a_wrong_number_name_their_language():
+    with refused("spec.labels-misfit", key="domain.area.labels") as caught:
+        Spec.from_toml(TOML.replace('["nord", "sud", "ouest"]', '["nord", "sud"]'))
+    assert "2 labels in 'fr', and 3 codes" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "tag"),
+    [("English", "en"), ("français", "fr"), ("DE", "de"), ("fra", "fr"), ("fr_CA", "fr-CA"), ("Deutsch", "de")],
+)
+def test_a_name_of_a_language_leads_to_its_tag(name, tag):
+    for old, new in (('language = "en"', f'language = "{name}"'), ("[names.fr]", f'[names."{name}"]')):
+        with refused("spec.language-tag-invalid") as caught:
+            Spec.from_toml(TOML.replace(old, new)).publication()
+        assert f"Write {tag!r}." in str(caught.value)
+
+
+def test_a_text_in_place_of_a_list_shows_the_list():
+    with refused("spec.wrong-type", key="metadata.keywords") as caught:
+        Spec.from_toml(
+            TOML.replace('keywords = { en = ["people"], fr = ["gens", "recensement"] }', 'keywords = "taxes"')
+        )
+    assert 'Write a list, such as keywords = ["taxes"].' in str(caught.value)

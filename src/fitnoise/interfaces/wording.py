@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from fitnoise.messages import Message, Translator, translator
-from fitnoise.request.attributes import FROM, Attribute
+from fitnoise.messages import Message, Translator, Value, translator
+from fitnoise.request.attributes import FROM, NAME, Attribute
 from fitnoise.request.publication import Publication
+from fitnoise.request.translations import Translation
+from fitnoise.request.workloads import Table
 
 _BINS = (
     (re.compile(r"under (?P<high>\S+)"), "page.bin.under"),
@@ -19,6 +21,9 @@ _BINS = (
     (re.compile(r"(?P<low>\S+) or more"), "page.bin.over"),
 )
 """The texts of bins (:attr:`Binned.own_values`), with the ids of the texts that readers get."""
+
+_VIEWS = {"count": "page.name.count", "groups": "page.name.groups", "ranges": "page.name.ranges"}
+"""The texts that name an attribute in the name of a table, for views whose column has no heading of its own."""
 
 MAX_NAMED_TABLES = 10_000
 """The largest number of tables of a publication that get names; a page or workbook shows fewer."""
@@ -39,43 +44,67 @@ def wording(language: str, publications: Iterable[Publication]) -> Translator:
     """
     names: dict[str, str] = {}
     labels: dict[str, dict[str, str]] = {}
+    places: dict[str, dict[str, str]] = {}
     attributes: dict[str, Attribute] = {}
     # In reverse order, so that the words of the first publication replace those of the others.
     for publication in reversed(tuple(publications)):
-        texts = publication.translations.get(language)
+        # The default names of tables are English, so a publication in another language needs no texts to name them.
+        default = Translation() if language == publication.language != "en" else None
+        texts = publication.translations.get(language, default)
         attributes |= publication.domain.items()
         if texts is not None:
             names |= _names_of_tables(publication, replace(translator(language), names=texts.names))
             names |= texts.names
-            # own_values are the main labels: an attribute without labels has none in further languages.
-            labels |= {
-                name: dict(zip(map(str, publication.domain[name].own_values), further, strict=True))
-                for name, further in texts.labels.items()
-            }
+            for name, further in texts.labels.items():
+                attribute = publication.domain[name]
+                # own_values are the main labels: an attribute without labels has none in further languages. Of a level,
+                # they are the codes.
+                by_value = dict(zip(map(str, attribute.own_values), further, strict=True))
+                (places if NAME in attribute.further_columns else labels)[name] = by_value
     by_name = replace(translator(language), names=names)
     by_label = {name: partial(_label, by_name, texts) for name, texts in labels.items()}
     bins = {
         name: partial(_bin, by_name) for name, a in attributes.items() if FROM in a.further_columns and language != "en"
     }
-    return replace(by_name, labels=by_label | bins)
+    return replace(by_name, labels=by_label | bins, places=places)
 
 
 def _names_of_tables(publication: Publication, language: Translator) -> dict[str, str]:
-    """Return names for tables that have none of the publisher's: the headings of their attributes, in a language.
+    """Return names for tables that have none of the publisher's, and for amounts up to a ceiling, in a language.
 
-    A table keeps its name if headings do not show one of its views, such as a sum. So do tables with one new name.
+    A name has the headings of the attributes, and says what a sum or mean is of. Tables with one new name keep theirs.
     """
     names: dict[str, str] = {}
+    amounts: dict[str, str] = {}
     for group in publication.groups:
         for each in itertools.islice(group.workload.tables, MAX_NAMED_TABLES):
-            views = [(each.view(a), a) for a in each.attributes]
-            is_shown = all(view.heading_text or not view.name_suffix for view, _ in views)
-            if views and is_shown and each.matrix is None and each.name == each.default_name:
-                headings = (view.heading(a) for view, a in views)
-                texts = (language.write(x) if isinstance(x, Message) else language.name(x) for x in headings)
-                names[each.name] = " × ".join(texts)
+            for term, a in zip(each.terms, each.summed, strict=True):
+                if term != a:
+                    amounts[term] = term.replace(f"({a},", f"({language.name(a)},", 1)
+            if each.attributes and each.matrix is None and each.name == each.default_name:
+                names[each.name] = _name_of_table(each, replace(language, names={**language.names, **amounts}))
     number_of = Counter(names.values())
-    return {name: text for name, text in names.items() if number_of[text] == 1}
+    return amounts | {name: text for name, text in names.items() if number_of[text] == 1}
+
+
+def _name_of_table(table: Table, language: Translator) -> str:
+    """Return the name of a table of attributes: its statistic unless it counts records, and their headings."""
+    statistic, mean = "", table.averaged
+    if mean is not None:
+        statistic = language.translate("page.table.mean", name=mean[0])
+    elif table.summed:
+        statistic = language.translate("page.table.sum", names=" × ".join(map(language.name, table.terms)))
+    amounts = (*table.summed, *(() if mean is None else mean[:1]))
+    texts = []
+    for name in (a for a in table.attributes if a not in amounts):
+        view = table.view(name)
+        key = getattr(view, "key", None)
+        heading = Message(_VIEWS[key], (Value("name", name),)) if key in _VIEWS else view.heading(name)
+        texts.append(language.heading(heading))
+    attributes = " × ".join(texts)
+    if statistic and texts:
+        return language.translate("page.name.by", statistic=statistic, attributes=attributes)
+    return statistic or attributes
 
 
 def _label(language: Translator, labels: dict[str, str], text: str) -> str:

@@ -157,6 +157,7 @@ class Translator:
     `typeset`: True to write numbers with the signs of print; False to write them with the characters of every terminal.
     names: Other words for names of the publisher, by name.
     labels: For some attributes the function that returns a label in this language.
+    places: For some levels of places the name of each place in this language, by the text of its code.
     """
 
     code: str
@@ -164,6 +165,7 @@ class Translator:
     typeset: bool = True
     names: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    places: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def unreviewed(self) -> str | None:
@@ -179,9 +181,15 @@ class Translator:
         """Return a name of the publisher in the words of this language; any other text as it is."""
         return self.names.get(name, name)
 
-    def label(self, attribute: str, label: str) -> str:
-        """Return the label of a value in this language."""
-        return self.labels.get(attribute, self.name)(label)
+    def label(self, attribute: str, label: str, code: str = "") -> str:
+        """Return the label of a value in this language.
+
+        Args:
+            attribute: The attribute or level.
+            label: The label, or the name of a place.
+            code: The code of a place, which may share its name with another; empty to name it by its label.
+        """
+        return self.places.get(attribute, {}).get(code) or self.labels.get(attribute, self.name)(label)
 
     def write(self, message: Message) -> str:
         """Return the text of a message, with its values.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -224,7 +224,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     attributes = {a: domain[a] for a in row_labels if a in domain}
     headings = [_heading(table, attributes.get(a), a, periods=a == publication.series) for a in row_labels]
     confidence = table.target.level(publication.workload.confidence)
-    labels = [_labels(table, attributes.get(a), a, names) for a, names in row_labels.items()]
+    labels = [_labels(publication, table, attributes.get(a), a, names) for a, names in row_labels.items()]
     shape = tuple(map(len, labels))
     values, margins = values.reshape(shape), margins.reshape(shape)
     # rows of ranges, groups and cumulative counts may overlap: their sum is no total
@@ -307,18 +307,28 @@ def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: b
     return Heading(name, view, min(view.rows(attribute), attribute.own_size) if ordered else 0, periods)
 
 
-def _labels(table: Table, attribute: Attribute | None, name: str, labels: Sequence[str | int]) -> list[Label]:
+def _labels(
+    publication: Publication, table: Table, attribute: Attribute | None, name: str, labels: Sequence[str | int]
+) -> list[Label]:
     """Return the labels of an attribute; if it has labels or names and is shown value by value, each with its code."""
     names = attribute.further_columns.get(NAME) if attribute is not None and table.view(name).is_by_value else None
     if names:
-        counts = Counter(names)
-        return [Label(str(x), str(code), counts[x] > 1, name) for x, code in zip(names, labels, strict=True)]
+        # Two places with different names can have one name in another language.
+        by_language = [names, *(x.labels[name] for x in publication.translations.values() if name in x.labels)]
+        repeated = {code for texts in by_language for code in _of_repeated(texts, labels)}
+        return [Label(str(x), str(code), code in repeated, name) for x, code in zip(names, labels, strict=True)]
     codes = attribute.label_codes if attribute is not None and table.view(name).is_by_value else ()
     is_repeated = attribute is not None and attribute.cell_names != attribute.values
     texts = [(str(label), str(code)) for label, code in zip(labels, codes, strict=False)]
     coded = [Label(text, "" if code == text else code, is_repeated, name) for text, code in texts]
     # a missing-value category, which follows the codes, has no code of its own
     return [*coded, *(Label(str(label), attribute=name) for label in labels[len(coded) :])]
+
+
+def _of_repeated(texts: Sequence[object], codes: Sequence[str | int]) -> Iterator[str | int]:
+    """Yield the codes whose text is also that of another code."""
+    counts = Counter(texts)
+    yield from (code for text, code in zip(texts, codes, strict=True) if counts[text] > 1)
 
 
 def _find_table(release: Release | Combination, name: str) -> tuple[AnswerSource, int]:

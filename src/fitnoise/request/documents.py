@@ -14,7 +14,7 @@ import contextlib
 import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -37,7 +37,8 @@ from fitnoise.kernel.units import (
     Region,
 )
 from fitnoise.request.arguments import checked
-from fitnoise.request.attributes import ATTRIBUTES, Attribute, AttributeSection, AttributeSpec, attribute_document
+from fitnoise.request.attributes import ATTRIBUTES, Attribute, AttributeSpec, attribute_document
+from fitnoise.request.by_language import by_language, check_tag, main_text
 from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import Aim, FiniteQuery
 from fitnoise.request.impossible_rules import ImpossibleBox, PossibleList, Rule, box_from, list_from
@@ -67,14 +68,7 @@ from fitnoise.request.spec_section import SpecSection, resolve_file
 from fitnoise.request.table_section import TableSpec
 from fitnoise.request.targets import checked_confidence
 from fitnoise.request.toml_text import toml_text
-from fitnoise.request.translations import (
-    Translation,
-    by_language,
-    main_text,
-    metadata_by_language,
-    metadata_document,
-    translations_of,
-)
+from fitnoise.request.translations import metadata_by_language, metadata_document, translations_of
 from fitnoise.request.workloads import Family, Table, Workload
 
 MAX_PROBLEMS = 200
@@ -990,11 +984,9 @@ class Spec(SpecSection):
         # After a mistake the defaults stand in, so that the later parts are checked as well.
         folder_path, p, d = None if folder is None else Path(folder), self.privacy, self.data
         unit, source = PrivacyUnit(), DataSource()
-        attributes: dict[str, Attribute] = {}
+        self._check_tags()
         wrong = _SpecErrors()
-        for name, attribute in self.domain.items():
-            with wrong.located_at(f"domain.{name}"):
-                attributes[name] = self._in_main_language(attribute).build(folder_path)
+        attributes, labels = self._attributes(folder_path, wrong)
         with wrong.located_at("privacy"):
             unit = PrivacyUnit(
                 p.unit,
@@ -1081,7 +1073,7 @@ class Spec(SpecSection):
                 mechanism=self.mechanism,
                 metadata=metadata.pop(self.language),
                 language=self.language,
-                translations=self._translations(metadata),
+                translations=translations_of(self.language, self.title, labels, self.names, metadata),
             )
         further = []
         for i, group in enumerate(self.further_tables):
@@ -1089,6 +1081,29 @@ class Spec(SpecSection):
                 further.append(group.build(domain, request, folder_path))
         with _located_at("further_tables"):
             return replace(request, further_tables=tuple(further)) if further else request
+
+    def _check_tags(self) -> None:
+        """Raise SpecError unless the keys language and names have tags of languages."""
+        # Checked first: with a wrong tag each text by language would lack the main language.
+        with _located_at(""):
+            check_tag(self.language, "language")
+            for tag in self.names:
+                check_tag(tag, f"names.{tag}")
+
+    def _attributes(
+        self, folder: Path | None, wrong: _SpecErrors
+    ) -> tuple[dict[str, Attribute], dict[str, dict[str, Sequence[str]]]]:
+        """Return the attributes without problems, and for each further language the labels by attribute or level."""
+        attributes: dict[str, Attribute] = {}
+        labels: dict[str, dict[str, Sequence[str]]] = {}
+        for name, attribute in self.domain.items():
+            with wrong.located_at(f"domain.{name}"):
+                sections = attribute.in_languages(self.language, folder)
+                built = sections.pop(self.language).build(folder)
+                for tag, section in sections.items():
+                    labels.setdefault(tag, {}).update(section.texts(name, built, tag))
+                attributes[name] = built
+        return attributes, labels
 
     def _with_rules(self, domain: Domain, folder: Path | None) -> Domain:
         """Return a domain with the rules about impossible cells."""
@@ -1102,18 +1117,6 @@ class Spec(SpecSection):
         rules += wrong.each(self.possible, "possible", lambda x: checked_rule(x.build(folder)))
         wrong.refuse()
         return domain.with_rules(rules)
-
-    def _in_main_language(self, attribute: AttributeSection) -> AttributeSection:
-        """Return an attribute with its labels in the main language alone."""
-        labels = getattr(attribute, "labels", None)
-        return (
-            attribute.model_copy(update={"labels": main_text(labels, self.language, "labels")}) if labels else attribute
-        )
-
-    def _translations(self, metadata: Mapping[str, Metadata]) -> dict[str, Translation]:
-        """Return the texts in further languages; the metadata are already by language."""
-        labels = {name: getattr(attribute, "labels", None) for name, attribute in self.domain.items()}
-        return translations_of(self.language, self.title, labels, self.names, metadata)
 
     @classmethod
     def from_publication(cls, publication: Publication, *, is_measured: bool = False) -> Spec:
@@ -1130,10 +1133,15 @@ class Spec(SpecSection):
         w, s, u = publication.workload, publication.source, publication.unit
         language, translations = publication.language, {} if is_measured else publication.translations
         domain = {name: _attribute_document(name, a) for name, a in w.domain.items()}
+
+        def further_labels(name: str) -> dict[str, list[str]]:
+            return {tag: list(x.labels[name]) for tag, x in translations.items() if name in x.labels}
+
         for name, keys in domain.items():
-            further = {tag: list(x.labels[name]) for tag, x in translations.items() if name in x.labels}
-            if further:
-                keys["labels"] = by_language(language, keys["labels"], further)
+            if keys.get("labels"):
+                keys["labels"] = by_language(language, keys["labels"], further_labels(name))
+            for level, own_names in keys.get("names", {}).items():
+                keys["names"][level] = by_language(language, own_names, further_labels(level))
         titles = {tag: x.title for tag, x in translations.items() if x.title}
         document: dict[str, Any] = {
             "title": by_language(language, publication.title, titles),
@@ -1290,8 +1298,8 @@ def _path_of(where: str, key: str | None) -> str | None:
         return key or where or None
     # An error of an object names its argument, such as `values[3]`; the first part decides whose key it is.
     first_key = re.split(r"[.\[]", key, maxsplit=1)[0]
-    # A key of the top level is a complete path, except in further tables, which have some of these keys.
-    if first_key in Spec.model_fields and not where.startswith("further_tables["):
+    # A key of the top level is a complete path, except in further tables and attributes, which have some of these keys.
+    if first_key in Spec.model_fields and not where.startswith(("further_tables[", "domain.")):
         return key
     return f"{where}.{key}" if first_key in _keys(SpecSection) else where
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
 from fitnoise.errors import SpecError
-from fitnoise.kernel.codings import Code, encodable
+from fitnoise.kernel.codings import encodable
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.messages import LANGUAGES
 from fitnoise.request.arguments import refuse_unless_fields_fit
-from fitnoise.request.attributes import Attribute
+from fitnoise.request.attributes import NAME, Attribute
+from fitnoise.request.by_language import all_texts, by_language, check_tag, further_texts
 from fitnoise.request.metadata import TEXTS, Metadata
-
-_TAG = re.compile("[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
 @final
@@ -28,7 +26,8 @@ class Translation:
 
     Args:
         title: The title; empty for the title of the publication.
-        labels: For categorical attributes, one label for each code, in the order of the codes.
+        labels: For categorical attributes, one label for each code, in the order of the codes. For levels of places,
+            one name for each place, in the order of tables.
         names: Other words for names that the publication has: of attributes and levels, tables, questions, units, the
             source, groups, and categories for missing values.
         metadata: The statements :data:`~fitnoise.request.metadata.TEXTS` that readers read, where they differ.
@@ -92,10 +91,10 @@ def check_translations(
         names: The names of the publication, by kind; names of one kind stand next to each other on pages.
         metadata: The metadata in the language of the publication.
     """
-    _check_tag(main)
+    check_tag(main, "language")
     names_by_kind = {kind: set(listed) for kind, listed in names.items()}
     for language, texts in translations.items():
-        _check_tag(language)
+        check_tag(language, "language")
         if language == main and (texts.title or texts.labels or texts.metadata != Metadata()):
             raise SpecError(
                 "translation-into-own-language",
@@ -110,32 +109,35 @@ def check_translations(
                 "language-without-reports",
                 f"Texts are given in {language!r}.",
                 f"Reports are in {', '.join(LANGUAGES)}. Only the language of the publication itself may be another.",
-                f"Remove these texts, or set language = {language!r} if it is the language of the publication.",
+                f"Write {base!r}."
+                if (base := language.split("-")[0]) in LANGUAGES
+                else f"Remove these texts, or set language = {language!r} if it is the language of the publication.",
                 "No plan was made.",
                 place="language",
             )
         _check_names(language, texts.names, names_by_kind)
         _check_metadata(language, metadata, texts.metadata)
         for name, labels in texts.labels.items():
-            attribute = attributes.get(name)
-            own_labels = getattr(attribute, "labels", None)  # only categorical attributes have labels
-            if attribute is None or own_labels is None:
-                raise SpecError(
-                    "translated-labels-of-no-codes",
-                    f"Labels in {language!r} are given for {name!r}, which is no categorical attribute with labels.",
-                    "Labels in a further language stand for labels of the publication itself.",
-                    "Give the attribute labels in the language of the publication, too, or remove these.",
-                    "No plan was made.",
-                    place=f"domain.{name}.labels",
-                )
-            _check_labels(language, name, (attribute.declared()["codes"], own_labels), labels)
+            _check_labels(language, name, attributes.get(name), labels)
 
 
-def _check_labels(
-    language: str, name: str, declared: tuple[Sequence[Code], Sequence[str]], labels: Sequence[str]
-) -> None:
-    """Raise SpecError unless there is one label for each code, and equal ones exactly where the main ones are equal."""
-    key, (codes, main) = f"domain.{name}.labels", declared
+def _check_labels(language: str, name: str, attribute: Attribute | None, labels: Sequence[str]) -> None:
+    """Raise SpecError unless there is one label for each code, and equal ones exactly where the main ones are equal.
+
+    Names of places need only be one for each place: codes distinguish places.
+    """
+    key = f"domain.{name}.labels"
+    place_names = () if attribute is None else attribute.further_columns.get(NAME, ())
+    main = getattr(attribute, "labels", None) or place_names  # only categorical attributes have labels
+    if attribute is None or not main:
+        raise SpecError(
+            "translated-labels-of-no-codes",
+            f"Labels in {language!r} are given for {name!r}, which is no categorical attribute with labels.",
+            "Labels in a further language stand for labels of the publication itself, or for its names of places.",
+            "Give the attribute labels in the language of the publication, too, or remove these.",
+            "No plan was made.",
+            place=key,
+        )
     if len(labels) != len(main):
         raise SpecError(
             "translated-labels-misfit",
@@ -145,6 +147,8 @@ def _check_labels(
             "No plan was made.",
             place=key,
         )
+    if place_names:
+        return
     pairs = set(zip(main, labels, strict=True))
     counts = (Counter(pair[i] for pair in pairs) for i in (0, 1))
     twice = next((text for count in counts for text, n in count.items() if n > 1), None)
@@ -157,6 +161,7 @@ def _check_labels(
             "No plan was made.",
             place=key,
         )
+    codes = attribute.declared()["codes"]
     own_codes = set(codes)
     for code, label in zip(codes, labels, strict=True):
         # A table would show the number of one value under the code of another.
@@ -216,43 +221,6 @@ def _check_metadata(language: str, main: Metadata, further: Metadata) -> None:
             )
 
 
-def _check_tag(language: str) -> None:
-    if _TAG.fullmatch(language) is None:
-        raise SpecError(
-            "language-tag-invalid",
-            f"A language is {language!r}.",
-            "It must be a tag of BCP 47.",
-            "Write a tag such as 'en', 'fr' or 'pt-BR'.",
-            "No plan was made.",
-            place="language",
-        )
-
-
-def main_text(texts: Any, language: str, key: str) -> Any:
-    """Return a text, or a list of texts, of the main language; a mapping has one for each language.
-
-    Raises:
-        SpecError: The mapping lacks the main language.
-    """
-    if not isinstance(texts, Mapping):
-        return texts
-    if language not in texts:
-        raise SpecError(
-            "main-language-missing",
-            f"The languages of {key} are {', '.join(texts)}.",
-            f"One of them must be the language of the publication, which is {language!r}.",
-            "Add a text in this language, or state the language of the publication as language at the top.",
-            "No plan was made.",
-            place=key,
-        )
-    return texts[language]
-
-
-def further_texts(texts: Any, language: str) -> dict[str, Any]:
-    """Return the texts of all languages but the main one; none unless they are given by language."""
-    return {tag: text for tag, text in texts.items() if tag != language} if isinstance(texts, Mapping) else {}
-
-
 def metadata_by_language(stated: Mapping[str, Any], language: str) -> dict[str, Metadata]:
     """Return the metadata of the main language, and then those of each further one.
 
@@ -264,14 +232,11 @@ def metadata_by_language(stated: Mapping[str, Any], language: str) -> dict[str, 
         SpecError: A text is empty or invalid, or texts lack the main language.
     """
 
-    def in_languages(texts: Any, key: str) -> dict[str, Any]:
-        return {language: main_text(texts, language, key)} | further_texts(texts, language)
-
     def chosen(tag: str, parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         return {key: texts[tag] for key, texts in parts.items() if tag in texts}
 
-    parts = {key: in_languages(x, key) for key, x in stated.items() if key != "amount_units"}
-    units = {name: in_languages(x, "amount_units") for name, x in stated["amount_units"].items()}
+    parts = {key: all_texts(x, language, key) for key, x in stated.items() if key != "amount_units"}
+    units = {name: all_texts(x, language, "amount_units") for name, x in stated["amount_units"].items()}
     tags = dict.fromkeys([language, *(tag for texts in (*parts.values(), *units.values()) for tag in texts)])
     return {tag: Metadata(**chosen(tag, parts), amount_units=chosen(tag, units)) for tag in tags}
 
@@ -293,7 +258,7 @@ def metadata_document(language: str, main: Metadata, further: Mapping[str, Metad
 def translations_of(
     language: str,
     title: Any,
-    labels: Mapping[str, Any],
+    labels: Mapping[str, Mapping[str, Sequence[str]]],
     names: Mapping[str, Mapping[str, str]],
     metadata: Mapping[str, Metadata],
 ) -> dict[str, Translation]:
@@ -302,20 +267,14 @@ def translations_of(
     Args:
         language: The main language.
         title: The title, or titles by language.
-        labels: For each attribute its labels, or its labels by language.
+        labels: The labels by attribute and the names of places by level, for each further language.
         names: The words for names, by language.
         metadata: The metadata in further languages.
     """
     titles = further_texts(title, language)
-    by_attribute = {name: further_texts(texts, language) for name, texts in labels.items()}
-    tags = dict.fromkeys([*titles, *(tag for texts in by_attribute.values() for tag in texts), *names, *metadata])
+    tags = dict.fromkeys([*titles, *labels, *names, *metadata])
     return {
-        tag: Translation(
-            titles.get(tag, ""),
-            {name: texts[tag] for name, texts in by_attribute.items() if tag in texts},
-            names.get(tag, {}),
-            metadata.get(tag, Metadata()),
-        )
+        tag: Translation(titles.get(tag, ""), labels.get(tag, {}), names.get(tag, {}), metadata.get(tag, Metadata()))
         for tag in tags
     }
 
@@ -323,8 +282,3 @@ def translations_of(
 def languages_document(language: str, translations: Mapping[str, Translation]) -> dict[str, Any]:
     """Return the language of a publication with the texts in further languages, as a plan has them."""
     return {"main": language, "further": {tag: texts.document() for tag, texts in translations.items()}}
-
-
-def by_language(language: str, main: Any, further: Mapping[str, Any]) -> Any:
-    """Return a text as a specification states it: by language if there are further ones, otherwise alone."""
-    return {language: main, **further} if further else main

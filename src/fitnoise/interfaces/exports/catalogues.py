@@ -18,6 +18,7 @@ from fitnoise.interfaces.exports.resources import (
     descriptions,
     first_publication,
     keywords,
+    names,
     texts,
     titles,
     unit_of,
@@ -81,7 +82,7 @@ def schema_org(source: Tabled, title: str, language: Translator) -> dict[str, An
                 {
                     "@type": "PropertyValue",
                     "name": language.name(name),
-                    "unitText": unit_of(_table(source, name), metadata),
+                    "unitText": unit_of(_table(source, name), metadata, language),
                 }
                 for name in islice(source, MAX_VARIABLES)
             ],
@@ -140,7 +141,7 @@ def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
             _stated(
                 {
                     "@type": "dcat:Distribution",
-                    "dct:title": text(x.name),
+                    "dct:title": tagged(names(source, x.name)),
                     "dct:description": text(x.description, "en"),
                     "dcat:accessURL": {"@id": x.path, "@type": "rdfs:Resource"},
                     "dcat:downloadURL": {"@id": x.path},

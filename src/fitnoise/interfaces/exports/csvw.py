@@ -17,6 +17,7 @@ from fitnoise.interfaces.exports.resources import (
     descriptions,
     first_publication,
     keywords,
+    names,
     texts,
     titles,
 )
@@ -46,20 +47,25 @@ def csvw(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
         "dc:description": tagged(descriptions(source)),
         "dc:identifier": dataset_id(source),
         **{key: x for key, x in stated.items() if x},
-        "tables": [_table(x) for x in resources],
+        "tables": [_table(source, x) for x in resources],
     }
 
 
-def _table(x: Resource) -> dict[str, Any]:
+def _table(source: Tabled, x: Resource) -> dict[str, Any]:
     # Two values can have one label, but no two have one code.
-    names = [c.name for c in x.columns]
-    keys = [f"{a}_{CODE}" if f"{a}_{CODE}" in names else a for a in x.dimensions]
+    columns = [c.name for c in x.columns]
+    keys = [f"{a}_{CODE}" if f"{a}_{CODE}" in columns else a for a in x.dimensions]
     schema = {
         "columns": [_column(c, x.layout.confidence) for c in x.columns],
         **({"primaryKey": [_name(k) for k in keys]} if keys else {}),
     }
     described = {"@value": f"{x.description} Unit of measure: {x.unit}.", "@language": "en"}
-    return {"url": x.path, "dc:title": x.name, "dc:description": described, "tableSchema": schema}
+    return {
+        "url": x.path,
+        "dc:title": tagged(names(source, x.name)),
+        "dc:description": described,
+        "tableSchema": schema,
+    }
 
 
 def _column(column: Column, confidence: float) -> dict[str, Any]:

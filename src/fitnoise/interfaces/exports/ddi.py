@@ -16,14 +16,16 @@ from fitnoise.interfaces.exports.resources import (
     dataset_id,
     descriptions,
     first_publication,
+    further_languages,
     in_file,
     keywords,
+    names,
     texts,
     titles,
 )
 from fitnoise.interfaces.render import printable
 from fitnoise.reading.layouts import Tabled, releases
-from fitnoise.request.attributes import CODE
+from fitnoise.request.attributes import CODE, NAME
 from fitnoise.request.publication import Publication
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -39,9 +41,9 @@ def ddi(source: Tabled, title: str, resources: Sequence[Resource]) -> str:
     data = _add(book, "dataDscr")
     for i, x in enumerate(resources):
         for j, column in enumerate(x.columns):
-            _add_variable(data, f"V{i + 1}.{j + 1}", f"F{i + 1}", x, column)
+            _add_variable(data, f"V{i + 1}.{j + 1}", f"F{i + 1}", source, x, column)
     for i, x in enumerate(resources):
-        _add_cube(data, i, x)
+        _add_cube(data, i, source, x)
     indent(book, " ")
     head = '<?xml version="1.0" encoding="UTF-8"?>'
     return f"{head}\n{tostring(book, encoding='unicode')}\n"
@@ -73,10 +75,10 @@ def _add_study(study: Element, source: Tabled, title: str, publication: Publicat
 def _add_citation(citation: Element, source: Tabled, title: str, publication: Publication) -> None:
     """Add title, identifier, publisher, contact and version."""
     metadata, publishers = publication.metadata, texts(source, "publisher")
-    names, (main_title, *further_titles) = _add(citation, "titlStmt"), titles(source, title)
-    _add(names, "titl", *main_title)
-    _add_each(names, "parTitl", further_titles)
-    _add(names, "IDNo", dataset_id(source), agency="fitnoise")
+    stated, (main_title, *further_titles) = _add(citation, "titlStmt"), titles(source, title)
+    _add(stated, "titl", *main_title)
+    _add_each(stated, "parTitl", further_titles)
+    _add(stated, "IDNo", dataset_id(source), agency="fitnoise")
     production = _add(citation, "prodStmt")
     _add_each(production, "producer", publishers)
     _add(production, "software", "fitnoise", version=__version__)
@@ -124,29 +126,42 @@ def _add_file(book: Element, i: int, x: Resource) -> None:
     _add(described, "fileType", "text/csv", charset="UTF-8")
 
 
-def _add_variable(data: Element, key: str, file: str, x: Resource, column: Column) -> None:
-    """Add the description of a column, with its categories: codes and labels of an attribute."""
+def _add_variable(data: Element, key: str, file: str, source: Tabled, x: Resource, column: Column) -> None:
+    """Add the description of a column, with its categories: codes of an attribute, with labels in all languages."""
     is_number = column.values is None
     units = {"measUnit": x.unit} if column.attribute is None and column.name != "reliability" else {}
     kind = "contin" if is_number and column.name != "reliability" else "discrete"
     var = _add(data, "var", ID=key, name=column.name, files=file, intrvl=kind, **units)
-    _add(var, "labl", column.name)
+    _add_labels(var, names(source, column.name))
     _add(var, "txt", column.meaning(x.layout.confidence) or None, language="en")
     if column.values is not None:
-        is_code = column.name == f"{column.attribute}_{CODE}"
-        label_of = {in_file(code): text for code, text in x.codes[column.attribute or ""]} if is_code else {}
+        attribute = column.attribute or ""
+        # The codes of places are in the column of their level; next to other labels is a column of codes.
+        is_level = any(c.name == f"{attribute}_{NAME}" for c in x.columns) and column.name == attribute
+        is_code = is_level or column.name == f"{attribute}_{CODE}"
+        label_of = {in_file(code): (code, text) for code, text in x.codes[attribute]} if is_code else {}
+        main, further = first_publication(source).language, further_languages(source)
         for value in column.values:
             category = _add(var, "catgry")
             _add(category, "catValu", str(value))
-            _add(category, "labl", label_of.get(str(value)))
+            if str(value) in label_of:
+                code, text = label_of[str(value)]
+                in_further = ((y.label(attribute, text, code), tag) for tag, y in further.items())
+                _add_labels(category, [(text, main), *(pair for pair in in_further if pair[0] != text)])
     _add(var, "varFormat", type="character" if column.kind == "string" else "numeric")
 
 
-def _add_cube(data: Element, i: int, x: Resource) -> None:
+def _add_labels(parent: Element, stated: Sequence[tuple[str, str]]) -> None:
+    """Add a label in the language of the publication, which needs no mark, and labels in further languages."""
+    _add(parent, "labl", stated[0][0])
+    _add_each(parent, "labl", stated[1:])
+
+
+def _add_cube(data: Element, i: int, source: Tabled, x: Resource) -> None:
     """Add a table as a cube: its attributes are dimensions; its numbers, with margins, are measures."""
     keys = {column.name: f"V{i + 1}.{j + 1}" for j, column in enumerate(x.columns)}
     cube = _add(data, "nCube", ID=f"C{i + 1}", name=x.name, dmnsQnty=str(len(x.dimensions)), cellQnty=str(x.rows))
-    _add(cube, "labl", x.name)
+    _add_labels(cube, names(source, x.name))
     _add(cube, "txt", x.description, language="en")
     for rank, attribute in enumerate(x.dimensions, 1):
         code = f"{attribute}_{CODE}"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from fitnoise.interfaces.pages.fragments import caption, notes
-from fitnoise.messages import english, translator
+from fitnoise.interfaces.wording import wording
+from fitnoise.messages import Translator, english, translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.layouts import Tabled, TableLayout, publication_of, releases
 from fitnoise.reading.release_files import field
@@ -150,7 +151,7 @@ def resource(
         digest=digest,
         rows=rows,
         description=described,
-        unit=unit_of(workload[table.name], first_publication(source).metadata),
+        unit=unit_of(workload[table.name], first_publication(source).metadata, language),
         layout=table,
         columns=tuple(_column(source, table, c) for c in columns),
         codes=codes,
@@ -158,10 +159,10 @@ def resource(
     )
 
 
-def unit_of(table: Table, metadata: Metadata) -> str:
-    """Return the unit of the numbers of a table, as stated in the metadata or by the attributes."""
-    units = [metadata.amount_units.get(a, f"units of {a}") for a in _amounts(table)]
-    return " × ".join(units) or metadata.unit_of_measure or "records"
+def unit_of(table: Table, metadata: Metadata, language: Translator) -> str:
+    """Return the unit of the numbers of a table, as stated in the metadata or, in a language, by the attributes."""
+    units = [metadata.amount_units.get(a) or language.translate("page.unit.amount", name=a) for a in _amounts(table)]
+    return " × ".join(units) or metadata.unit_of_measure or language.translate("page.table.records")
 
 
 def _amounts(table: Table) -> tuple[str, ...]:
@@ -189,6 +190,18 @@ def titles(source: Tabled, title: str) -> list[tuple[str, str]]:
     publication = first_publication(source)
     further = [(x.title, tag) for tag, x in publication.translations.items() if x.title]
     return [(title, publication.language), *further]
+
+
+def further_languages(source: Tabled) -> dict[str, Translator]:
+    """Return the further languages of a publication, each with the names and labels of the releases in it."""
+    publication, publications = first_publication(source), [r.plan.publication for r in releases(source)]
+    return {tag: wording(tag, publications) for tag in publication.translations if tag != publication.language}
+
+
+def names(source: Tabled, name: str) -> list[tuple[str, str]]:
+    """Return a name with the language of the publication, and its words in further languages, if they differ."""
+    further = [(x.name(name), tag) for tag, x in further_languages(source).items()]
+    return [(name, first_publication(source).language), *((text, tag) for text, tag in further if text != name)]
 
 
 def texts(source: Tabled, key: str) -> list[tuple[Any, str]]:

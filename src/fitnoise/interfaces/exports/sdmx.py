@@ -19,11 +19,10 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from fitnoise.interfaces.exports.resources import Resource, first_publication, titles
+from fitnoise.interfaces.exports.resources import Resource, first_publication, further_languages, titles
 from fitnoise.interfaces.render import printable
-from fitnoise.interfaces.wording import wording
 from fitnoise.messages import Translator
-from fitnoise.reading.layouts import Tabled, releases
+from fitnoise.reading.layouts import Tabled
 from fitnoise.reading.refusals import UNWRITTEN, missing_package
 from fitnoise.reading.release_files import csv_text
 from fitnoise.request.attributes import CODE
@@ -79,8 +78,7 @@ class Structure:
         self.model, self.io = _library()
         publication = first_publication(source)
         metadata, self.language = publication.metadata, publication.language
-        publications = [r.plan.publication for r in releases(source)]
-        self.further = {x: wording(x, publications) for x in publication.translations if x != self.language}
+        self.further = further_languages(source)
         self.texts: list[dict[str, str]] = []
         self.title = self._numbered({tag: text for text, tag in titles(source, title)})
         agency = metadata.agency or ids([metadata.publisher or "FITNOISE"], upper=True)[0]
@@ -143,11 +141,11 @@ class Structure:
         # pysdmx gives each element one name, and calls it English.
         return "sdmx/structure.xml", re.sub('<com:Name xml:lang="en">([0-9]+)</com:Name>', self._elements, text)
 
-    def _name(self, text: str, attribute: str | None = None) -> str:
-        """Return the number of a name; of a label, if its attribute is given. The names have all languages."""
+    def _name(self, text: str, attribute: str | None = None, code: str = "") -> str:
+        """Return the number of a name; of a label, if its attribute and code are given. Names have all languages."""
 
         def translate(language: Translator) -> str:
-            return language.name(text) if attribute is None else language.label(attribute, text)
+            return language.name(text) if attribute is None else language.label(attribute, text, code)
 
         further = {tag: translate(x) for tag, x in self.further.items()}
         return self._numbered({self.language: text, **{tag: x for tag, x in further.items() if x != text}})
@@ -192,7 +190,9 @@ class Structure:
         if (key, rows) not in self.lists:
             number = 1 + sum(k == key for k, _ in self.lists)
             items = [
-                self.model.Code(i, name=self._name(text, attribute), description=None if i == code else printable(code))
+                self.model.Code(
+                    i, name=self._name(text, attribute, code), description=None if i == code else printable(code)
+                )
                 for i, (code, text) in zip(ids(code for code, _ in rows), rows, strict=True)
             ]
             name = f"CL_{key}" if number == 1 else f"CL_{key}_{number}"

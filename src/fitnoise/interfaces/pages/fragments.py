@@ -220,7 +220,7 @@ def label_text(language: Translator, label: Label) -> str:
     """Return a label in a language, without its code."""
     if label.text is None:
         return language.translate("page.table.total")
-    return language.label(label.attribute, label.text)
+    return language.label(label.attribute, label.text, label.code)
 
 
 def value_text(language: Translator, attribute: str | None, value: Any) -> str:

@@ -13,7 +13,7 @@ from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, final
 
 from pydantic import Field
 
@@ -536,9 +536,37 @@ class AttributeSection(SpecSection, abc.ABC):
         if abc.ABC not in cls.__bases__ and lacking:
             raise TypeError(f"The class {cls.__name__} lacks {', '.join(sorted(lacking))}.")
 
+    def in_languages(self, language: str, folder: Path | None) -> dict[str, Self]:
+        """Return the section with the texts of each language, the main one first. A file of texts is read.
+
+        Args:
+            language: The main language.
+            folder: The folder of the specification, where its files lie; None if it is not known.
+
+        Raises:
+            SpecError: Texts lack the main language, or the folder of a file is not known.
+            DomainError: A file cannot be read.
+        """
+        del folder
+        return {language: self}
+
+    def texts(self, name: str, attribute: Attribute, language: str) -> Mapping[str, Sequence[str]]:
+        """Return the labels of a section of a further language, by attribute or level, in the order of tables.
+
+        Args:
+            name: The name of the attribute.
+            attribute: The attribute in the main language.
+            language: The further language.
+
+        Raises:
+            DomainError: The texts do not fit the attribute.
+        """
+        del name, attribute, language
+        return {}
+
     @abc.abstractmethod
     def build(self, folder: Path | None) -> Attribute:
-        """Return the attribute.
+        """Return the attribute of a section of one language (:meth:`in_languages`).
 
         Args:
             folder: The folder of the specification, where its files lie; None if it is not known.

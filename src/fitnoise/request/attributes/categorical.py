@@ -30,6 +30,7 @@ from fitnoise.request.attributes._base import (
     check_column,
     unknown_value,
 )
+from fitnoise.request.by_language import all_texts, columns_by_language, refuse_empty
 from fitnoise.request.csv_rows import codes_from_texts, read_rows
 from fitnoise.request.spec_section import resolve_file
 
@@ -147,7 +148,7 @@ class Categorical(Attribute):
 
     @classmethod
     def from_file(cls, path: str | Path, *, column: str | None = None, **options: Any) -> Categorical:
-        """Read codes from a CSV file with a column `code` and, optionally, a column `label`.
+        """Read codes from a CSV file with a column `code` and, optionally, a column `label`; ignore other columns.
 
         Codes are text, unless every one of them is written as a whole number. A whole number is written as 0, 12 or
         -12, without plus sign, decimal point or leading zeros.
@@ -162,31 +163,8 @@ class Categorical(Attribute):
             DomainError: A label is empty, or a whole number is 2^53 or more in size.
             DomainError: The class refuses the codes or the options.
         """
-        path = Path(path)
-        header, rows = read_rows(path, "the file of codes")
-        if "code" not in header:
-            raise DomainError(
-                "codes-file-columns",
-                f"The file of codes {path.name!r} has the columns {header}.",
-                "It needs a column named 'code', and may have a column named 'label'.",
-                "Add or rename the column.",
-                "No attribute was made.",
-                place=path.name,
-            )
-        codes = codes_from_texts([row["code"] for row in rows])
-        if "label" not in header:
-            return cls(codes, column=column, **options)
-        # A mapping would keep only the last of two rows with one code.
-        if len(set(codes)) != len(codes):
-            raise DomainError(
-                "codes-file-repeated",
-                f"The file of codes {path.name!r} declares a code twice.",
-                "Each code needs one row.",
-                "Remove one of the two rows.",
-                "No attribute was made.",
-                place=path.name,
-            )
-        return cls({c: row["label"] for c, row in zip(codes, rows, strict=True)}, column=column, **options)
+        codes, labels = _codes_of_file(Path(path), None)
+        return cls(dict(zip(codes, labels[""], strict=True)) if labels else codes, column=column, **options)
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
@@ -249,6 +227,45 @@ class Categorical(Attribute):
         """Return codes, and labels and a lookup where there are any."""
         lookup = {} if self.lookup is None else {"lookup": [list(pair) for pair in self.lookup]}
         return {"codes": list(self.codes), "labels": None if self.labels is None else list(self.labels), **lookup}
+
+
+def _codes_of_file(path: Path, language: str | None) -> tuple[list[Code], dict[str, list[str]]]:
+    """Return the codes of a file, and its labels by language (:func:`columns_by_language`).
+
+    Args:
+        path: The CSV file.
+        language: The main language; None to read the column `label` alone.
+
+    Raises:
+        DomainError: The file cannot be read, has no column `code`, or has a code twice.
+        DomainError: A label is empty, or two columns have the labels in the main language.
+    """
+    header, rows = read_rows(path, "the file of codes")
+    if "code" not in header:
+        raise DomainError(
+            "codes-file-columns",
+            f"The file of codes {path.name!r} has the columns {header}.",
+            "It needs a column named 'code', and may have a column named 'label'.",
+            "Add or rename the column.",
+            "No attribute was made.",
+            place=path.name,
+        )
+    codes = codes_from_texts([row["code"] for row in rows])
+    columns = columns_by_language(header, "label", language)
+    # A mapping would keep only the last of two rows with one code.
+    if columns and len(set(codes)) != len(codes):
+        raise DomainError(
+            "codes-file-repeated",
+            f"The file of codes {path.name!r} declares a code twice.",
+            "Each code needs one row.",
+            "Remove one of the two rows.",
+            "No attribute was made.",
+            place=path.name,
+        )
+    labels = {tag: [row[column] for row in rows] for tag, column in columns.items()}
+    for tag, column in columns.items():
+        refuse_empty(codes, labels[tag], column)
+    return codes, labels
 
 
 def _lookup(stated_values: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
@@ -351,7 +368,8 @@ class CategoricalSpec(AttributeSection):
     codes_file: str | None = Field(
         None,
         description="A CSV file with the codes; its path is relative to the specification. Codes are numbers if the "
-        "file writes all as 12 and not as 012, otherwise texts. If absent, codes lists the codes.",
+        "file writes all as 12 and not as 012, otherwise texts. A column label has the labels, and columns such as "
+        "label_fr have those of further languages. If absent, codes lists the codes.",
     )
     column: str | None = Field(
         None, description="The column of the data. If absent, it is the column with the name of the attribute."
@@ -387,17 +405,34 @@ class CategoricalSpec(AttributeSection):
                 "No data were read.",
                 place="codes",
             )
-        lists = self.labels.values() if isinstance(self.labels, dict) else [] if self.labels is None else [self.labels]
-        if any(self.codes is None or len(labels) != len(self.codes) for labels in lists):
-            raise SpecError(
-                "labels-misfit",
-                "The labels are not one for each of the codes.",
-                "",
-                "Give codes with as many labels, in the same order, or a codes_file with a column label.",
-                "No data were read.",
-                place="labels",
-            )
+        lists = self.labels if isinstance(self.labels, dict) else {} if self.labels is None else {"": self.labels}
+        for language, labels in lists.items():
+            if self.codes is None or len(labels) != len(self.codes):
+                of_codes = "its codes are in a file" if self.codes is None else f"{len(self.codes)} codes"
+                raise SpecError(
+                    "labels-misfit",
+                    f"The attribute has {len(labels)} labels{f' in {language!r}' if language else ''}, and {of_codes}.",
+                    "Each code needs one label in each language.",
+                    "Give codes with as many labels, in the same order, or a codes_file with a column label.",
+                    "No data were read.",
+                    place="labels",
+                )
         return self
+
+    def in_languages(self, language: str, folder: Path | None) -> dict[str, Self]:
+        """Return the section with the labels of each language, the main one first; read the file of codes."""
+        section = self
+        if self.codes_file is not None:
+            codes, columns = _codes_of_file(resolve_file(folder, "codes_file", self.codes_file), language)
+            section = self.model_copy(update={"codes": codes, "codes_file": None, "labels": columns or None})
+        labels = {} if section.labels is None else all_texts(section.labels, language, "labels")
+        return {tag: section.model_copy(update={"labels": x}) for tag, x in labels.items()} or {language: section}
+
+    def texts(self, name: str, attribute: Attribute, language: str) -> Mapping[str, Sequence[str]]:
+        """Return the labels of a section of one language."""
+        del attribute, language
+        assert isinstance(self.labels, list)  # noqa: S101 - `in_languages` has chosen one
+        return {name: self.labels}
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute.
@@ -406,19 +441,16 @@ class CategoricalSpec(AttributeSection):
             folder: The folder of the specification, where its files lie; None if it is not known.
 
         Raises:
-            SpecError: The codes or the lookup are in a file, and the folder is not known or the file has no usable
-                name.
+            SpecError: The lookup is in a file, and the folder is not known or the file has no usable name.
             DomainError: A file cannot be read, or the keys declare no such attribute.
         """
         # The class reads the file, so that specification and Python read lookups the same way.
         lookup = self.lookup if self.lookup_file is None else resolve_file(folder, "lookup_file", self.lookup_file)
         options: dict[str, Any] = {"column": self.column, "lookup": lookup, **self._reading_options}
-        if self.codes_file is not None:
-            return Categorical.from_file(resolve_file(folder, "codes_file", self.codes_file), **options)
-        codes = self.codes or []
+        codes = self.codes or []  # `in_languages` has read a file of codes
         if self.labels is None:
             return Categorical(codes, **options)
-        assert isinstance(self.labels, list)  # noqa: S101 - the specification has chosen its main language
+        assert isinstance(self.labels, list)  # noqa: S101 - `in_languages` has chosen one
         Categorical(codes)  # a repeated code would vanish silently in the mapping below
         # A mapping states codes with labels as Python users do, so there is one path to the checks.
         return Categorical(dict(zip(codes, self.labels, strict=True)), **options)

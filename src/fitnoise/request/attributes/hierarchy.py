@@ -23,6 +23,7 @@ from fitnoise.request.attributes._base import (
     check_column,
 )
 from fitnoise.request.attributes.level import HierarchyLevel
+from fitnoise.request.by_language import all_texts, columns_by_language, refuse_empty
 from fitnoise.request.csv_rows import codes_from_texts, read_rows
 from fitnoise.request.spec_section import resolve_file
 
@@ -90,16 +91,17 @@ class Hierarchy(Attribute):
             )
         tree: Tree
         rows: Iterable[Sequence[Code]]
+        columns: _Names = {}
         if children is not None:
             tree = RegularTree(levels, children)  # type: ignore[arg-type]  # a list of any kind becomes a tuple
         elif file is not None or places is not None:
-            rows, column_names = () if places is None else places, _Names()
+            rows = () if places is None else places
             if file is not None:
-                rows, column_names = _rows_of_file(Path(file), levels)
+                rows, columns = _rows_of_file(Path(file), levels)
             elif hasattr(places, "columns"):
-                rows, column_names = _rows_of_frame(places, levels)
+                rows, columns = _rows_of_frame(places, levels)
             tree = ListedTree(levels, tuple(rows))  # type: ignore[arg-type]  # each row becomes a tuple
-            names = {**column_names, **(names or {})}
+            names = {**{level: x[""] for level, x in columns.items()}, **(names or {})}
         else:
             raise DomainError(
                 "places-not-given",
@@ -214,11 +216,13 @@ class Hierarchy(Attribute):
         return {"levels": list(self.levels), "places": [list(row) for row in self.places], **names}
 
 
-_Names = dict[str, dict[Code, str]]
-"""The names of places, by level and code."""
+_Names = dict[str, dict[str, dict[Code, str]]]
+"""The names of places, by level, language and code; without a stated language, this is ""."""
 
 
-def _rows_of_file(path: Path, levels: tuple[str, ...]) -> tuple[list[tuple[Code, ...]], _Names]:
+def _rows_of_file(
+    path: Path, levels: tuple[str, ...], language: str | None = None
+) -> tuple[list[tuple[Code, ...]], _Names]:
     header, rows = read_rows(path, "the file of places")
     for name in levels:
         if name not in header:
@@ -231,42 +235,55 @@ def _rows_of_file(path: Path, levels: tuple[str, ...]) -> tuple[list[tuple[Code,
                 place=path.name,
             )
     codes = {name: codes_from_texts([row[name] for row in rows]) for name in levels}
-    return _with_names(codes, {name: [row[name] for row in rows] for name in header})
+    return _with_names(codes, {name: [row[name] for row in rows] for name in header}, language)
 
 
 def _with_names(
-    codes: Mapping[str, list[Any]], columns: Mapping[str, list[Any]]
+    codes: Mapping[str, list[Any]], columns: Mapping[str, list[Any]], language: str | None = None
 ) -> tuple[list[tuple[Code, ...]], _Names]:
     """Return the rows of places, and the names in columns of a file or frame.
 
     Args:
         codes: The codes of each level, row by row.
         columns: The columns of the file or frame, row by row.
+        language: The main language; None to read only columns without a language, such as `county_name`.
 
     Raises:
-        DomainError: A place has two names.
+        DomainError: A place has two names, or none.
     """
     out: _Names = {}
     for level, level_codes in codes.items():
-        column = f"{level}_{NAME}"
-        if column not in columns or column in codes:
-            continue
-        out[level] = dict(zip(level_codes, columns[column], strict=True))
-        for code, name in zip(level_codes, columns[column], strict=True):
-            if out[level][code] != name:
-                raise DomainError(
-                    "place-of-two-names",
-                    f"The {level} {code!r} has the names {name!r} and {out[level][code]!r}.",
-                    f"All rows of one place have one name in the column {column!r}.",
-                    "Correct the names, or rename the column.",
-                    "No hierarchy was made.",
-                    place=column,
-                )
+        tagged = columns_by_language([x for x in columns if x not in codes], f"{level}_{NAME}", language)
+        for tag, column in tagged.items():
+            refuse_empty(level_codes, columns[column], column)
+            names = dict(zip(level_codes, columns[column], strict=True))
+            out.setdefault(level, {})[tag] = names
+            for code, name in zip(level_codes, columns[column], strict=True):
+                if names[code] != name:
+                    raise DomainError(
+                        "place-of-two-names",
+                        f"The {level} {code!r} has the names {name!r} and {names[code]!r}.",
+                        f"All rows of one place have one name in the column {column!r}.",
+                        "Correct the names, or rename the column.",
+                        "No hierarchy was made.",
+                        place=column,
+                    )
     return list(zip(*codes.values(), strict=True)), out
 
 
-def _names(tree: Tree, names: Mapping[str, Mapping[Code, str] | Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the names of the places of some levels, in the order of their codes and from the top down."""
+def _names(
+    tree: Tree, names: Mapping[str, Mapping[Code, str] | Sequence[str]], language: str = ""
+) -> dict[str, tuple[str, ...]]:
+    """Return the names of the places of some levels, in the order of their codes and from the top down.
+
+    Args:
+        tree: The places.
+        names: The names by level, by code or in order.
+        language: The language of the names, for errors; empty for the main one.
+
+    Raises:
+        DomainError: Names are not one text for each place of a level.
+    """
     out = {}
     for level in (*tree.levels, *(x for x in names if x not in tree.levels)):
         if level not in names:
@@ -277,7 +294,7 @@ def _names(tree: Tree, names: Mapping[str, Mapping[Code, str] | Sequence[str]]) 
         if not is_complete or not all(isinstance(x, str) and x and encodable(x) for x in ordered):
             raise DomainError(
                 "names-of-places",
-                f"The names of {level!r} are {reprlib.repr(stated)}.",
+                f"The names of {level!r}{f' in {language!r}' if language else ''} are {reprlib.repr(stated)}.",
                 "Names are of a level, and one text that UTF-8 can write for each of its places.",
                 "Give each place of the level a name.",
                 "No hierarchy was made.",
@@ -345,10 +362,10 @@ class HierarchySpec(AttributeSection):
         description="The number of places of the first level, then the number in each place of the level above; "
         "fitnoise makes the codes. If absent, places or file declares the places.",
     )
-    names: dict[str, list[str]] | None = Field(
+    names: dict[str, list[str] | dict[str, list[str]]] | None = Field(
         None,
-        description="The names of the places of some levels, in the order of tables. If absent, the columns LEVEL_name "
-        "of the file have the names, if there are such columns.",
+        description="The names of the places of some levels, in the order of tables; or lists of names by language. If "
+        "absent, columns such as county_name and county_name_fr of the file have the names, if there are any.",
     )
     column: str | None = Field(
         None,
@@ -382,6 +399,27 @@ class HierarchySpec(AttributeSection):
             )
         return self
 
+    def in_languages(self, language: str, folder: Path | None) -> dict[str, Self]:
+        """Return the section with the names of each language, the main one first; read the file of places."""
+        section, stated = self, dict[str, Any](self.names or {})
+        if self.file is not None:
+            file = resolve_file(folder, "file", self.file)
+            rows, columns = _rows_of_file(file, level_names(self.levels), language)
+            section, stated = self.model_copy(update={"file": None, "places": rows}), {**columns, **stated}
+        names = {level: all_texts(x, language, f"names.{level}") for level, x in stated.items()}
+        tags = dict.fromkeys([language, *(tag for texts in names.values() for tag in texts)])
+        return {
+            tag: section.model_copy(update={"names": {level: x[tag] for level, x in names.items() if tag in x}})
+            for tag in tags
+        }
+
+    def texts(self, name: str, attribute: Attribute, language: str) -> Mapping[str, Sequence[str]]:
+        """Return the names of places of a section of one language."""
+        del name
+        assert attribute.tree is not None  # noqa: S101 - a hierarchy has one
+        names: Any = self.names  # by code or in order, since `in_languages` has chosen one language
+        return _names(attribute.tree, names, language)
+
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute.
 
@@ -389,10 +427,7 @@ class HierarchySpec(AttributeSection):
             folder: The folder of the specification, where its files lie; None if it is not known.
 
         Raises:
-            SpecError: The places are in a file, and the folder is not known or the file has no usable name.
-            DomainError: The file cannot be read, or the keys declare no hierarchy.
+            DomainError: The keys declare no hierarchy.
         """
-        if self.file is None:
-            return Hierarchy(self.levels, self.places, children=self.children, column=self.column, names=self.names)
-        file = resolve_file(folder, "file", self.file)
-        return Hierarchy(self.levels, file=file, column=self.column, names=self.names)
+        names: Any = self.names  # by code or in order, since `in_languages` has read the file and chosen one language
+        return Hierarchy(self.levels, self.places, children=self.children, column=self.column, names=names)
