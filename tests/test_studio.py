@@ -26,10 +26,13 @@ from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.kernel.units import Account, PrivacyUnit
 from fitnoise.messages import COMPLETE_LANGUAGES
 from fitnoise.planning.plan import Plan
+from fitnoise.reading.expressions import ask
+from fitnoise.reading.release import Release
 from fitnoise.request.documents import Spec
-from fitnoise_studio import app, forms, planner, releasing, serve, workers
+from fitnoise_studio import app, forms, planner, questions, releasing, serve, workers
 from fitnoise_studio import folder as folders
 from fitnoise_studio import state as states
+from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.balances import balance_of
 from fitnoise_studio.folder import Folder, publication_of
 from fitnoise_studio.releasing import Releases
@@ -111,7 +114,8 @@ def test_the_path_from_a_description_to_a_question(client, at_once):
 def test_the_page_of_a_release_offers_every_export():
     """The choices are those of the registry, a data package, a report and integer tables."""
     template = resources.files("fitnoise_studio").joinpath("templates", "studio_report.html").read_text("utf-8")
-    select = template[template.index('id="kind"') : template.index("</select>")]
+    start = template.index('id="kind"')
+    select = template[start : template.index("</select>", start)]
     files = {ending.removeprefix(".") for ending in FORMATS}
     assert set(re.findall(r'option value="(\w+)"', select)) == files | {"package", "html", "whole"}
 
@@ -584,6 +588,73 @@ def test_a_file_that_lacks_columns_is_not_offered(client):
     offered = re.findall(r'name="data" value="(\d+)"', page)
     assert {*offered} == {client.number(x) for x in ("people.csv", "upper.csv", "some.sav")}
     assert texts.count("has all 2 columns") == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "formula"),
+    [
+        ({"measure": "number"}, "count()"),
+        ({"measure": "number", "that": "0.0"}, 'count({"area": "North"})'),
+        ({"measure": "share", "that": "0.1"}, 'count({"area": "South"}) / count()'),
+        (
+            {"measure": "share", "that": "0.1", "among": "1.3"},
+            'count({"area": "South", "age": 3}) / count({"age": 3})',
+        ),
+        ({"measure": "mean.1", "that": "0.0"}, 'mean("age", {"area": "North"})'),
+        ({"measure": "median.1"}, 'median("age")'),
+    ],
+)
+def test_a_question_by_menus_is_a_formula(fields, formula):
+    domain = publication_of(SPEC, Path()).domain
+    assert questions.formula(domain, SubmittedForm([*fields.items()])) == formula
+
+
+def test_a_menu_distinguishes_values_of_one_label():
+    domain = fn.Domain({"a 'b'": fn.Categorical({1: "same", 2: "same", 3: "other"}), "many": fn.Ordered(0, 999)})
+    listed = list(questions.conditions(domain))
+    assert [(x.key, x.literal, x.text) for x in listed] == [
+        ("0.0", 1, "same"),
+        ("0.1", 2, "same"),
+        ("0.2", 3, "other"),
+    ]
+    form = SubmittedForm([("measure", "number"), ("that", "0.1")])
+    assert questions.formula(domain, form) == """count({"a 'b'": 2})"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"measure": "size"}, "release.question-not-listed"),
+        ({"measure": "mean.9"}, "release.question-not-listed"),
+        ({"measure": "number", "that": "0.7"}, "release.question-not-listed"),
+        ({"measure": "share"}, "release.share-without-condition"),
+    ],
+)
+def test_questions_that_no_menu_has_are_refused(fields, code):
+    with refused(code):
+        questions.formula(publication_of(SPEC, Path()).domain, SubmittedForm([*fields.items()]))
+
+
+def test_an_answer_is_a_number_with_its_margin_in_words_and_a_table(client, at_once):
+    """The table is read by its headings; a formula that is written goes before the menus."""
+    client.certified()
+    client.post(f"/release/{client.intend()}", typed="people")
+    path = f"/report/{client.number('release')}"
+    release = Release.read(client.folder.root / "release")
+    number = client.post(f"{path}/ask", measure="number", that="0.0", among="", by="").text
+    answer = ask('count(area="North")', release).frame()
+    (value, margin) = (f"{answer[x][0]:,.1f}" for x in ("value", "moe"))
+    assert f'<p class="v">{value} ± {margin}</p>' in " ".join(number.split())
+    assert "The exact number is from" in number
+    by_age = client.post(f"{path}/ask", measure="share", that="0.0", among="", by="age").text
+    expected = ask('count(area="North") / count()', release, by=["age"]).frame()
+    assert [x["age"] for x in rows(by_age)] == [str(x) for x in expected["age"]]
+    assert "The exact number is from" not in by_age
+    by_formula = client.post(f"{path}/ask", measure="share", that="", among="", by="", question="count() / 2").text
+    assert "count() / 2" in by_formula
+    refusal = client.post(f"{path}/ask", measure="share", that="", among="", by="")
+    assert refusal.status_code == 422
+    assert 'data-field="measure"' in refusal.text
 
 
 def test_jobs_queue_and_are_shown(client):

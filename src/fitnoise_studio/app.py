@@ -41,7 +41,7 @@ from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import DESCRIPTION, leftovers, read_text
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
-from fitnoise_studio import forms
+from fitnoise_studio import forms, questions
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.balances import EXAMPLE_CAPS, Balance, balances, cap_guess, reasons
 from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
@@ -330,12 +330,15 @@ def one_report(studio: Studio, request: Request) -> Response:
     report_context = content(read, language=studio.language, totals=True)
     number = request.path_params["number"]
     jobs = studio.jobs_part("whole")
-    names = [x for x in read.plan.publication.domain if x not in read.plan.publication.domain.steps]
+    domain = read.plan.publication.domain
+    names = [x for x in domain if x not in domain.steps]
     base = {
         "name": name,
         "place": number,
         "tab": studio.tab(),
         "names": names,
+        "conditions": list(questions.conditions(domain)),
+        "measures": questions.measures(domain),
         "pages": STEPS,
         "done": studio.steps_done(),
         "folder_name": studio.folder.root.name,
@@ -351,14 +354,30 @@ def one_report(studio: Studio, request: Request) -> Response:
 def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Answer a question about a release."""
     _, read = _opened(studio, request)
-    text = form.get("question", "")
-    with refused_at("question"):
-        answer = ask(text, read, by=form.all("by"))
+    # A written formula goes before the menus, which are hidden from whom writes one.
+    text = form.get("question", "").strip()
+    is_written = bool(text)
+    with refused_at("question" if is_written else "measure"):
+        text = text or questions.formula(read.plan.publication.domain, form)
+        answer = ask(text, read, by=[x for x in form.all("by") if x])
     is_simultaneous = "simultaneous" in form
     frame = answer.frame(simultaneous=is_simultaneous)
     answer_html = report_html(answer_report(read, text, answer, frame, simultaneous=is_simultaneous), studio.language)
+    one_number = None
+    if len(frame) == 1 and not is_written:
+        row = frame.iloc[0].to_dict()
+        value = float(row["value"])
+        margin = row.get("moe")
+        one_number = {
+            "share": form.get("measure") == "share",
+            "value": value,
+            "margin": margin,
+            "low": value - margin if margin is not None else row.get("low"),
+            "high": value + margin if margin is not None else row.get("high"),
+            "level": answer.confidence,
+        }
     return HTMLResponse(
-        render_part("answer", studio.language, shown=answer_html, question=text)
+        render_part("answer", studio.language, shown=answer_html, question=text, said=one_number)
         + render_part("alert", studio.language, why="")
     )
 
