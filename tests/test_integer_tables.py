@@ -262,8 +262,9 @@ def test_groups_of_unknown_overlap_are_refused(name):
 
 
 def test_what_is_no_count_is_refused():
-    with refused("release.integer-table-of-queries"):
+    with refused("release.integer-table-of-queries") as raised:
         fn.make_integer_tables(noisy("prefix", "zcdp"))
+    assert "Use another release." in str(raised.value)
     for name, error_code in (
         ("a by month change", "release.integer-table-of-changes"),
         ("a by o cumulative by month average 3", "release.integer-table-of-averages"),
@@ -275,8 +276,10 @@ def test_what_is_no_count_is_refused():
     workload = fn.Workload(domain, [fn.table("a", margin=5), fn.table("a", sum="income", margin=50)])
     plan = fn.plan(workload)
     release = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.table_part.strategy.lengths])
-    with refused("release.integer-table-of-sums"):
-        fn.make_integer_tables(release)
+    for names in (None, "a by income sum"):
+        with refused("release.integer-table-of-sums") as raised:
+            fn.make_integer_tables(release, names)
+        assert "Name only ['a']." in str(raised.value)
     assert list(fn.make_integer_tables(release, ["a"], simulations=0)) == ["a"]
 
 

@@ -83,6 +83,27 @@ def test_tables_and_answers_show_names(release, tmp_path):
     assert checker.main(str(folder / "plan.json")) == 0
 
 
+@pytest.mark.parametrize(
+    ("condition", "sentence"),
+    [
+        ({"state": "North"}, "It is the name of '01'. Places of the level 'state' are given by their codes."),
+        ({"county": "Washington"}, "It is the name of ['002', '001x']. Places of the level 'county'"),
+        ({"tract": "North"}, "It must be a place of the level 'tract'."),
+    ],
+)
+def test_a_name_for_a_code_is_refused_with_the_code(release, condition, sentence):
+    with refused("release.wrong-selection") as raised:
+        release.count(condition)
+    assert sentence in str(raised.value)
+
+
+def test_an_unknown_name_is_refused_with_the_levels(release):
+    for ask in (lambda: release.count(stat="01"), lambda: release.count(by="stat"), lambda: release.count(having="x")):
+        with refused("release.unknown-attribute") as raised:
+            ask()
+        assert "['geo', 'state', 'county', 'tract', 'sex']" in str(raised.value)
+
+
 def test_exports_describe_names(release, tmp_path):
     package = fn.export(release, tmp_path / "package")
     described = json.loads((package / "datapackage.json").read_text(encoding="utf-8"))

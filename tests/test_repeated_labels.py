@@ -138,7 +138,7 @@ def test_an_answer_by_command_shows_codes(folder, capsys):
     by_command("ask", str(folder), 'count(county="53")')
     assert "value" in capsys.readouterr().out
     by_command("ask", str(folder), 'count(county="Washington")')
-    assert "belongs to several codes" in capsys.readouterr().err
+    assert "belongs to the codes ['53', '41'" in capsys.readouterr().err
 
 
 def test_pages_and_workbooks_distinguish_the_values(release, tmp_path):

@@ -292,6 +292,15 @@ def test_a_release_that_does_not_verify_or_is_of_another_ledger_is_not_supersede
         correct(copied, "fourth", "uncharged")
 
 
+def test_missing_data_are_refused_before_the_earlier_release_is_verified(copied):
+    stages = []
+    with refused("data.data-file-missing"):
+        correct(copied, "fourth", "second", data=copied / "nothing.csv", progress=stages.append)
+    assert stages == ["opening the data"]
+    correct(copied, "fourth", "second", progress=stages.append)
+    assert stages[1:4] == ["opening the data", "verifying the superseded release", "rehearsing without data"]
+
+
 def test_a_correction_needs_the_ledger_of_the_earlier_release(chain_folder, tmp_path):
     with refused("ledger.file-missing"):
         release(tmp_path, "r", supersedes=chain_folder / "first", reason="x")

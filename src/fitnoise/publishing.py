@@ -138,8 +138,9 @@ def release(
         again: True to measure a plan a second time, for a second charge, even if the ledger has its finished release.
             If `directory` holds that release, the call returns it without a measurement.
         supersedes: The directory of an earlier release of the same account, which this release corrects; needs
-            `reason`. It is verified with the ledger, and never changed. The charge is that of a further release,
-            because readers have both. The plan may be the same. A reader learns of the correction from the new release.
+            `reason`. It is verified with the ledger once the data are open, and never changed. The charge is that of a
+            further release, because readers have both. The plan may be the same. A reader learns of the correction from
+            the new release.
         reason: The reason of the correction, in one line of at most 500 characters. It is published without noise, so
             state no number or person from the data.
         progress: A function, called with the name of each stage.
@@ -178,7 +179,7 @@ def release(
     _refuse_call(ledger, directory, tables, turn, is_repeat=again)
     _refuse_revision(supersedes, reason, is_series=turn is not None)
     stage_notice, sentence_notice = progress or (lambda _: None), notice or (lambda _: None)
-    call = _Call(plan, data, turn, table, private_key, again, (), progress=stage_notice, notice=sentence_notice)
+    call = _Call(plan, data, turn, table, private_key, again, progress=stage_notice, notice=sentence_notice)
     target, course = None if directory is None else Path(directory), _Course(ledger)
     # in this order: after an error the stack closes the ledger, and then its entries are read for the outcome
     with course.stating_outcome(), contextlib.ExitStack() as stack:
@@ -187,8 +188,7 @@ def release(
         if supersedes is not None:
             if book is None:
                 raise missing_ledger(Path(str(ledger)), _NOTHING, "Give the ledger that charged the earlier release.")
-            call.progress("verifying the superseded release")
-            call = replace(call, supersedes=_superseded(plan, Path(supersedes), reason or "", book))
+            call = replace(call, earlier=Path(supersedes), supersedes=_superseded(plan, Path(supersedes), reason or ""))
         if target is not None and book is not None:
             ready = _in_place(call, book, target, tables)
             if ready is not None:
@@ -205,8 +205,10 @@ def release(
                 unfinished = _charged_before(call, target, book, course.stages)
             if isinstance(unfinished, Measurement):
                 measured = unfinished  # the stored answers: the data are not needed, and need not be there any more
+                call.verify_earlier(book)
             else:
                 counter = call.counter()
+                call.verify_earlier(book)  # takes longest, so the data are opened before
                 call.progress("rehearsing without data")
                 _rehearse(released_plan, stage, table_names, call.supersedes)
                 book = book or _opened_ledger(ledger, stack)
@@ -264,11 +266,11 @@ def _refuse_revision(supersedes: str | os.PathLike[str] | None, reason: str | No
         )
 
 
-def _superseded(plan: Plan, folder: Path, reason: str, book: Ledger) -> tuple[Superseded, ...]:
+def _superseded(plan: Plan, folder: Path, reason: str) -> tuple[Superseded, ...]:
     """Return the chain of earlier releases: the one in a folder, then those that it supersedes.
 
     Raises:
-        ReleaseError: The folder is no release, or is of another account, or does not verify with the ledger.
+        ReleaseError: The folder is no release, or is of another account, or no ledger charged it.
     """
     earlier = Release.read(folder)
     account, earlier_account = plan.order.account, earlier.plan.order.account
@@ -282,18 +284,21 @@ def _superseded(plan: Plan, folder: Path, reason: str, book: Ledger) -> tuple[Su
             _NOTHING,
             place="supersedes",
         )
-    failed = next((check for check in verification.verify(folder, ledger=book).checks if not check.holds), None)
-    if failed is not None or earlier.entry is None:
-        finding = "" if failed is None else f" {english(failed.claim)}: {english(failed.finding)}."
-        raise ReleaseError(
-            "superseded-not-verified",
-            f"The release {folder.name!r} does not verify with this ledger.{finding}",
-            "A correction names a release that verifies, and the ledger that charged it.",
-            "Bring its files back as they were written, or give its ledger.",
-            _NOTHING,
-            place="supersedes",
-        )
+    if earlier.entry is None:
+        raise _not_verified(folder, "")
     return (Superseded(earlier.entry, drawn_digest(earlier), reason), *earlier.supersedes)
+
+
+def _not_verified(folder: Path, finding: str) -> ReleaseError:
+    """Return the error for an earlier release that does not verify."""
+    return ReleaseError(
+        "superseded-not-verified",
+        f"The release {folder.name!r} does not verify with this ledger.{finding}",
+        "A correction names a release that verifies, and the ledger that charged it.",
+        "Bring its files back as they were written, or give its ledger.",
+        _NOTHING,
+        place="supersedes",
+    )
 
 
 def _refuse_call(
@@ -346,9 +351,10 @@ class _Call:
     table: The table or sheet that replaces the plan's; None keeps the plan's.
     key: The file with the key that opens sealed counts; None without a key.
     is_repeat: True if the plan is to be measured again, for a second charge.
-    supersedes: The earlier releases that the release supersedes, the newest first.
     progress: A function that receives the name of each stage.
     notice: A function that receives sentences for the operator.
+    earlier: The folder of the release that this one supersedes; None without one.
+    supersedes: The earlier releases that the release supersedes, the newest first.
     """
 
     plan: Plan
@@ -357,14 +363,24 @@ class _Call:
     table: str | None
     key: str | os.PathLike[str] | None
     is_repeat: bool
-    supersedes: tuple[Superseded, ...]
     progress: Callable[[str], None]
     notice: Callable[[str], None]
+    earlier: Path | None = None
+    supersedes: tuple[Superseded, ...] = ()
 
     @property
     def note(self) -> dict[str, str]:
         """The statement of the ledger's entry: the digest of the entry that charged the superseded release."""
         return {"supersedes": self.supersedes[0].entry.digest} if self.supersedes else {}
+
+    def verify_earlier(self, book: Ledger | None) -> None:
+        """Raise ReleaseError unless the superseded release verifies with the ledger."""
+        if self.earlier is None:
+            return
+        self.progress("verifying the superseded release")
+        failed = next((x for x in verification.verify(self.earlier, ledger=book).checks if not x.holds), None)
+        if failed is not None:
+            raise _not_verified(self.earlier, f" {english(failed.claim)}: {english(failed.finding)}.")
 
     def counter(self) -> Counter:
         """Open the data."""

@@ -1048,7 +1048,14 @@ def _spaces(
             part_names = [n for n in own_names if n in source.part.publication.workload.tables.numbered]
             if part_names:
                 in_rules = [n for n in part_names if prefix + n in ordered]
-                spaces.append(_TableSpace(source, part_names, prefix, in_rules))
+                try:
+                    spaces.append(_TableSpace(source, part_names, prefix, in_rules))
+                except ReleaseError as error:
+                    possible_names = [p + n for p, r in releases.items() for n in r if _is_of_counts(r, n)]
+                    action = f"Name only {list_names(possible_names)}." if possible_names else "Use another release."
+                    raise ReleaseError(
+                        error.slug, error.given, error.needed, action, error.outcome, place=error.place
+                    ) from None
     index = {name: k for k, space in enumerate(spaces) for name in space.names}
     check_tables(rules, lambda name: spaces[index[name]].ordered_table(name))
     refuse_contradicted_order([_ordered_numbers(r, *(spaces[index[x]] for x in (r.smaller, r.larger))) for r in rules])
@@ -1061,6 +1068,16 @@ def _spaces(
         here = {name for space in members for name in space.names}
         out.append(_JointSpace(members, [r for r in rules if r.smaller in here]))
     return out
+
+
+def _is_of_counts(release: Release, name: str) -> bool:
+    """Return True if an integer table can be made of a table."""
+    workload = release.plan.group(name).publication.workload
+    try:
+        TableOverlap.from_tables(workload.domain, [workload[name]])
+    except ReleaseError:
+        return False
+    return True
 
 
 def _ordered_numbers(rule: OrderRule, smaller: _TableSpace, larger: _TableSpace) -> OrderedNumbers:

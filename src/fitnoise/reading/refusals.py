@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fitnoise.errors import ReleaseError
+from fitnoise.request.domain import Domain
 from fitnoise.request.workloads import list_names
 
 UNESTIMATED = "Nothing was estimated."
@@ -146,19 +147,19 @@ def no_means(name: str) -> ReleaseError:
     )
 
 
-def unknown_attribute(name: str, names: Iterable[str], key: str) -> ReleaseError:
+def unknown_attribute(name: str, domain: Domain, key: str) -> ReleaseError:
     """Return the error for a name that no attribute and no level of a release has.
 
     Args:
         name: Name that was given.
-        names: Names that the release has.
+        domain: The attributes of the release.
         key: Argument in which the name was given.
     """
     return ReleaseError(
         "unknown-attribute",
         f"The release has no attribute {name!r}.",
         "",
-        f"Choose one of {list(names)}.",
+        f"Choose one of {[x for home in domain for x in (home, *domain[home].levels)]}.",
         UNESTIMATED,
         place=key,
     )

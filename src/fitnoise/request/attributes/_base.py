@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
+import reprlib
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from datetime import date
 from fractions import Fraction
@@ -445,6 +446,11 @@ def unknown_value(text: str, needed: str) -> DomainError:
         "Name a declared value.",
         "The value was not found.",
     )
+
+
+def listed_codes(codes: Sequence[Code]) -> str:
+    """Return a code, or several as a list of at most six, for an error."""
+    return repr(codes[0]) if len(codes) == 1 else reprlib.repr([*codes])
 
 
 def check_column(column: str | None) -> None:

@@ -189,9 +189,10 @@ class Categorical(Attribute):
             DomainError: The value is neither a code nor a label, or several codes have this label.
         """
         if isinstance(value, str) and value in self._repeated_labels:
+            codes = [code for code, label in zip(self.codes, self.labels or (), strict=True) if label == value]
             raise DomainError(
                 "label-of-several-codes",
-                f"The label {value!r} belongs to several codes.",
+                f"The label {value!r} belongs to the codes {reprlib.repr(codes)}.",
                 "A value with such a label is named by its code.",
                 "Give the code.",
                 "The value was not found.",

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from fitnoise.kernel.codings import Code, Codes, as_python
 from fitnoise.kernel.places import LeafCodes
-from fitnoise.request.attributes._base import NAME, Attribute, attribute_document, unknown_value
+from fitnoise.request.attributes._base import NAME, Attribute, attribute_document, listed_codes, unknown_value
 
 
 @final
@@ -60,7 +60,13 @@ class HierarchyLevel(Attribute):
         # The code 1 equals True and 1.0, which are no codes of places.
         position = self._positions.get(value) if type(value) is type(self.values[0]) else None
         if position is None:
-            raise unknown_value(repr(value), f"It must be a place of the level {self.name!r}.")
+            codes = [code for code, name in zip(self.own_values, self.names, strict=False) if name == value]
+            raise unknown_value(
+                repr(value),
+                f"It is the name of {listed_codes(codes)}. Places of the level {self.name!r} are given by their codes."
+                if codes
+                else f"It must be a place of the level {self.name!r}.",
+            )
         return position
 
     def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
