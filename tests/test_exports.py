@@ -62,13 +62,17 @@ def test_a_workbook_has_every_number(tmp_path):
     assert [front.cell(3 + i, 1).hyperlink.location for i in range(len(sheets))] == [f"'{s.title}'!A1" for s in sheets]
     for sheet, name in zip(sheets, release, strict=True):
         table = layout(release, name, totals=True, bands=RULE)
-        stubs, shape = len(table.stubs), table.values.shape
-        cells = np.array(
-            [[sheet.cell(5 + i, 1 + k).value for k in range(2 * stubs + 3 * shape[1])] for i in range(shape[0])]
+        # a column of labels, and one of codes where labels are not codes
+        stubs, shape = (
+            sum(1 + any(x.code for x in column) for column in zip(*table.rows, strict=True)),
+            table.values.shape,
         )
-        assert cells[:, 2 * stubs :: 3].astype(float).tolist() == in_files(table.values)
-        assert cells[:, 2 * stubs + 1 :: 3].astype(float).tolist() == in_files(table.margins)
-        assert set(cells[:, 2 * stubs + 2 :: 3].ravel()) <= {"†", "‡", None}
+        cells = np.array(
+            [[sheet.cell(5 + i, 1 + k).value for k in range(stubs + 3 * shape[1])] for i in range(shape[0])]
+        )
+        assert cells[:, stubs::3].astype(float).tolist() == in_files(table.values)
+        assert cells[:, stubs + 1 :: 3].astype(float).tolist() == in_files(table.margins)
+        assert set(cells[:, stubs + 2 :: 3].ravel()) <= {"†", "‡", None}
         assert [x or "" for x in cells[:, 0]] == [r[0].text or "Total" for r in table.rows] if stubs else True
         last = [sheet.cell(6 + shape[0] + k, 1).value for k in range(3)]
         assert re.match("Universe: (all records of default|records of default. Not counted: [a-z]+ )", last[0])
@@ -493,7 +497,23 @@ STATED = {
     "a file above": (lambda d: d["files"][0].update(path="../a"), FILES, "'../a'"),
     "a file twice": (lambda d: d["files"].append(d["files"][0]), FILES, "does not describe an export"),
     "no file": (lambda d: d.update(files=[]), FILES, "not expected"),
-    "another version": (lambda d: d.update(fitnoise_export=3), FILES, "has version 3"),
+    "sampling errors of no table": (
+        lambda d: d["options"].update(sampling_errors={"none": [1.0]}),
+        REBUILT,
+        "There is no table 'none'",
+    ),
+    "sampling errors of a wrong number": (
+        lambda d: d["options"].update(sampling_errors={d["options"]["tables"][0]: [1.0] * 7}),
+        REBUILT,
+        "not one for each",
+    ),
+    "sampling errors below 0": (
+        lambda d: d["options"].update(sampling_errors={d["options"]["tables"][0]: [-1.0]}),
+        REBUILT,
+        "not one for each",
+    ),
+    "no sampling errors": (lambda d: d["options"].update(sampling_errors=None), REBUILT, "not one for each"),
+    "another version": (lambda d: d.update(fitnoise_export=4), FILES, "has version 4"),
     "a version of no number": (lambda d: d.update(fitnoise_export=True), FILES, "does not describe an export"),
     "a key less": (lambda d: d.pop("versions"), FILES, "does not describe an export"),
     "a list": (lambda d: d.update(options=[]), FILES, "does not describe an export"),

@@ -1,16 +1,21 @@
 """Noise and sampling error in one interval: the formula, its coverage, and standard errors that cannot be used."""
 
+import csv
+import itertools
 import json
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from scipy import stats
 
 import fitnoise as fn
 from fitnoise.interfaces.cli import main
+from fitnoise.interfaces.pages.report import same
 from fitnoise.kernel import noise
 from fitnoise.reading.estimates import Estimates
+from fitnoise.reading.layouts import layout, with_sampling
 from fitnoise.reading.sampling import ASSUMPTIONS, NOISE_PARTS
 from refused import refused
 from tolerances import SIGNIFICANCE, as_often_as
@@ -149,6 +154,10 @@ def test_intervals_hold_for_normal_sampling_error_and_drawn_noise(kind, ratio, r
         if kind == "zcdp":
             assert as_often_as(held, gamma, slack=1e-4)
         assert (stats.binom.cdf(held.sum(axis=0), trials, gamma - 1e-4) > SIGNIFICANCE / held.shape[1]).all()
+    # the margins that reports and exports print for the table are those of the answer
+    printed = layout(fn.Release(plan, zeros(plan)), "region by age", sampling=s).margins.ravel()
+    held = np.abs(errors) <= printed
+    assert (stats.binom.cdf(held.sum(axis=0), trials, 0.95 - 1e-4) > SIGNIFICANCE / held.shape[1]).all()
     at_once = (np.abs(errors) <= survey.moe(simultaneous=True).ravel()).all(axis=1)
     assert stats.binom.cdf(at_once.sum(), trials, 0.95 - 1e-4) > SIGNIFICANCE
 
@@ -221,6 +230,15 @@ def test_files_of_a_single_number_are_checked(text, code, tmp_path):
         total.with_sampling_error(tmp_path / "e.csv")
 
 
+def test_an_attribute_named_like_a_column_of_errors_is_refused():
+    domain = fn.Domain(cv=fn.Categorical(["a", "b"]))
+    plan = fn.plan(fn.Workload(domain, [fn.table("cv", margin=5)]))
+    with refused("release.attribute-named-like-an-error"):
+        fn.Release(plan, zeros(plan)).count(by="cv").with_sampling_error(
+            pd.DataFrame({"cv": ["a"], "std_error": [1.0]})
+        )
+
+
 def test_other_objects_are_no_standard_errors():
     for value in (None, [1.0] * 6, {"std_error": 1}, ERRORS):
         with refused("release.wrong-type"):
@@ -283,3 +301,177 @@ def test_ask_refuses_what_it_cannot_combine(folder, capsys):
         ask(folder, "count()", "--reliability-bands", "10,30")
     assert end.value.code == 2
     assert "--reliability-bands is given without --sampling-errors" in capsys.readouterr().err
+
+
+# --- reports and exports ----------------------------------------------------------------------------------------------
+
+PARTIAL = errors_frame()[:4]  # no sampling errors of the South at ages 1 and 2
+HAS_ERROR = [True] * 4 + [False] * 2
+RULE = fn.Bands(0.1, 0.6)
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_tables_have_the_margins_of_answers_and_those_of_the_noise_without_sampling_error(kind):
+    release = fn.Release(PLANS[kind], zeros(PLANS[kind]))
+    survey = release.count(by=["region", "age"]).with_sampling_error(errors_frame()).frame()
+    sampling = np.where(HAS_ERROR, ERRORS, np.nan)
+    frame, noise_frame = with_sampling(release, "region by age", sampling), release["region by age"]
+    assert list(frame) == list(survey)
+    for column, other in (
+        ("moe", noise_frame["moe"]),
+        ("std_error", noise_frame["std_error"]),
+        ("cv", np.full(6, np.nan)),
+    ):
+        expected = np.where(HAS_ERROR, survey[column], other)
+        np.testing.assert_allclose(frame[column], expected, rtol=1e-9)
+    laid = layout(release, "region by age", totals=True, sampling=sampling)
+    noise_layout = layout(release, "region by age", totals=True)
+    assert laid.values.shape == (3, 4)
+    np.testing.assert_array_equal(laid.margins[:2, :3].ravel(), frame["moe"])
+    np.testing.assert_array_equal(laid.margins[laid.totals], noise_layout.margins[noise_layout.totals])
+    assert np.isnan(laid.sampling[laid.totals]).all()
+    assert np.isnan(laid.variations[laid.totals]).all()
+
+
+@pytest.fixture(scope="module")
+def files(folder):
+    """The report, the workbook, the LaTeX file and the data package of a release with some sampling errors."""
+    release, options = (
+        fn.Release.read(folder / "release"),
+        {"bands": RULE, "sampling_errors": {"region by age": PARTIAL}},
+    )
+    fn.report(release, folder / "report.html", totals=True, **options)
+    fn.report(release, folder / "bericht.html", language="de", **options)
+    for name in ("a.xlsx", "a.tex"):
+        fn.export(release, folder / name, totals=True, **options)
+    fn.export(release, folder / "package", sdmx=True, **options)
+    return release, folder
+
+
+def expected_rows(release):
+    sampling = np.where(HAS_ERROR, ERRORS, np.nan)
+    frame = with_sampling(release, "region by age", sampling)
+    values, margins = (frame[c].to_numpy() for c in ("value", "moe"))
+    return frame, [x.value for x in RULE.classify(values, margins)]
+
+
+def test_data_packages_have_both_errors_and_describe_them(files):
+    release, folder = files
+    frame, classes = expected_rows(release)
+    for path in ("tables/region_by_age.csv", "sdmx/region_by_age.csv"):
+        with (folder / "package" / path).open(encoding="utf-8", newline="") as file:
+            rows = [{k.lower(): x for k, x in row.items()} for row in csv.DictReader(file)]
+        for column in ("noise_std_error", "sampling_std_error", "std_error", "moe", "cv"):
+            texts = ["" if np.isnan(x) else f"{x:.6f}" for x in frame[column]]
+            assert [row[column] for row in rows] == texts
+        assert [row["reliability"] for row in rows] == classes
+    described = json.loads((folder / "package" / "datapackage.json").read_text(encoding="utf-8"))
+    fields = {
+        x["title"]: {f["name"]: f.get("description", "") for f in x["schema"]["fields"]} for x in described["resources"]
+    }
+    assert "of noise and sampling" in fields["region by age"]["moe"]
+    assert "sampling" not in fields["region"]["moe"]
+    (note,) = [x["description"] for x in described["resources"] if x["title"] == "region by age"]
+    assert "Assumed, not checked" in note
+
+
+def test_workbooks_have_both_errors_and_mark_margins_of_the_noise_only(files):
+    release, folder = files
+    frame, classes = expected_rows(release)
+    sheet = openpyxl.load_workbook(folder / "a.xlsx").worksheets[1]
+    head, *rows = [[x.value for x in row] for row in sheet.iter_rows(min_row=4, max_row=6)]
+    assert head[2:7] == ["0", "0 ±", "0: standard error of sampling", "0: coefficient of variation", "0 †‡"]
+    cells = [row[2 + 5 * k : 7 + 5 * k] for row in rows for k in range(3)]
+    for i, (value, margin, sampling, variation, mark) in enumerate(cells):
+        assert [value, margin] == [round(frame[c][i], 6) for c in ("value", "moe")]
+        assert sampling == (ERRORS[i] if HAS_ERROR[i] else "°")
+        assert variation == (round(frame["cv"][i], 6) if HAS_ERROR[i] else None)
+        assert mark == {"reliable": None, "use with care": "†", "too wide": "‡"}[classes[i]]
+    assert rows[0][2 + 5 * 3 + 2] == "°"  # the total
+    texts = [x.value for (x,) in sheet.iter_rows(min_row=8, max_col=1) if x.value]
+    assert any("Assumed, not checked" in x for x in texts)
+    assert "° No sampling error is given: the margin is for the noise alone." in texts
+
+
+def test_reports_and_latex_state_both_errors(files):
+    release, folder = files
+    page, tex = ((folder / x).read_text(encoding="utf-8") for x in ("report.html", "a.tex"))
+    german = (folder / "bericht.html").read_text(encoding="utf-8")
+    frame, _ = expected_rows(release)
+    for row in frame[HAS_ERROR].itertuples():
+        assert f"({100 * row.cv:.1f}\u202f%)" in page
+        assert f"({100 * row.cv:.1f}\\,\\%)" in tex
+    assert (page.count("°</small>"), tex.count(r"\textdegree{}}")) == (2 + 6, 2 + 6)
+    for sentence in ("coefficient of variation of noise and sampling error is in brackets", "Assumed, not checked"):
+        assert sentence in page
+        assert sentence in tex
+    assert "Margins are for the noise, and for sampling error where" in page
+    assert "Margins are for the noise alone" not in page
+    assert "Angenommen, nicht geprüft" in german
+    # a table without sampling errors says nothing of them
+    assert tex.count("in brackets") == 1
+
+
+def test_reports_and_exports_with_sampling_errors_verify_without_their_files(files, capsys):
+    release, folder = files
+    for name in ("a.xlsx", "a.tex", "package"):
+        assert fn.verify_export(release, folder / name)
+    assert same([release], folder / "report.html").holds
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    for old, new, code in (
+        ("25.0, 10.0", "24.0, 10.0", "report.fault.report"),
+        ("25.0, 10.0", "-1.0, 10.0", "listed-errors-misfit"),
+        ("25.0, 10.0", "25.0", "listed-errors-misfit"),
+        ("{&#34;region by age&#34;: [", "[[", "report-without-options"),
+        ("&#34;region by age&#34;: [25", "&#34;none&#34;: [25", "unknown-table"),
+    ):
+        assert page.count(old) == 1
+        (folder / "altered.html").write_text(page.replace(old, new), encoding="utf-8")
+        assert not same([release], folder / "altered.html").holds, code
+
+
+def test_the_command_line_takes_the_files_by_table(files, capsys):
+    _, folder = files
+    PARTIAL.to_csv(folder / "some.csv", index=False)
+    pair, release = f"region by age={folder / 'some.csv'}", str(folder / "release")
+    bands = ["--reliability-bands", "10,60", "--totals", "--sampling-errors", pair]
+    main(["write", "report", release, "-o", str(folder / "b.html"), *bands])
+    assert (folder / "b.html").read_bytes() == (folder / "report.html").read_bytes()
+    main(["write", "export", release, "-o", str(folder / "b.tex"), *bands])
+    assert (folder / "b.tex").read_bytes() == (folder / "a.tex").read_bytes()
+    capsys.readouterr()
+    for wrong, text in (([pair, pair], "twice"), (["some.csv"], "has no sign ="), (["none=a.csv"], "no table 'none'")):
+        options = itertools.chain.from_iterable(("--sampling-errors", x) for x in wrong)
+        with pytest.raises(SystemExit):
+            main(["write", "report", release, "-o", str(folder / "c.html"), *options])
+        assert text in capsys.readouterr().err
+    assert not (folder / "c.html").exists()
+
+
+def test_sums_and_combinations_take_sampling_errors_and_other_tables_do_not(tmp_path):
+    domain = fn.Domain(region=fn.Categorical({"n": "North", "s": "South"}), pay=fn.Amount(0, 10, step=1))
+    sums, means = fn.table("region", sum="pay", margin=60), fn.table("region", mean="pay", margin=1, reference=100)
+    plan = fn.plan(fn.Workload(domain, [sums, means, fn.table("region", margin=9)]))
+    release = fn.Release(plan, zeros(plan))
+    errors = pd.DataFrame({"region_code": ["n", "s"], "std_error": [3.0, 4.0]})
+    laid = layout(release, "region by pay sum", sampling=np.array([3.0, 4.0]))
+    std_error = release["region by pay sum"]["std_error"]
+    np.testing.assert_allclose(laid.margins.ravel(), Z * np.hypot(std_error, [3, 4]), rtol=1e-9)
+    combined = fn.Combination([release, fn.Release(plan, [x + 1 for x in zeros(plan)])])
+    fn.export(combined, tmp_path / "sums", sampling_errors={"region by pay sum": errors})
+    assert fn.verify_export(combined, tmp_path / "sums")
+    integers = fn.make_integer_tables(release, "region", simulations=0)
+    for number, (what, name, code) in enumerate(
+        (
+            (release, "region by pay mean", "sampling-error-of-table"),
+            (integers, "region", "sampling-error-of-table"),
+            (plan, "region", "unknown-table"),
+            (release, "none", "unknown-table"),
+        )
+    ):
+        with refused(f"release.{code}"):
+            fn.report(what, tmp_path / f"{number}.html", sampling_errors={name: errors})
+    with refused("release.unknown-table"):
+        fn.export(release, tmp_path / "a.tex", tables="region", sampling_errors={"region by pay sum": errors})
+    with refused("release.unknown-label-of-standard-error"):
+        fn.report(release, tmp_path / "a.html", sampling_errors={"region": errors.assign(region_code="x")})

@@ -50,19 +50,19 @@ read_texts <- function(file) {
   columns
 }
 
-#' Read a table: numbers as doubles, whole-number labels and codes as integers, other labels and codes as texts.
+#' Read a table: numbers as doubles, labels and codes as texts, except where they are declared as whole numbers.
 read_table <- function(file, domain) {
   columns <- read_texts(file)
   numbers <- c(
     "value", "std_error", "moe", "low", "high", "biased_value", "simulated_rmse", "unbiased_value"
   )
   for (name in names(columns)) {
-    attribute <- domain[[sub("_code$", "", name)]]
     x <- columns[[name]]
     if (name %in% numbers || is_end(name, domain)) {
       columns[[name]] <- suppressWarnings(as.numeric(x)) # an open end of a bin is an empty field
-    } else if (has_integers(attribute, is_code = is.null(domain[[name]])) && all(grepl("^(0|-?[1-9][0-9]{0,8})$", x))) {
-      columns[[name]] <- as.integer(x)
+    } else if (has_integers(name, domain) && all(grepl("^(0|-?[1-9][0-9]*)$", x))) {
+      whole <- as.numeric(x)
+      columns[[name]] <- if (all(abs(whole) < 2^31)) as.integer(x) else whole
     }
   }
   as_tibble(columns)
@@ -73,16 +73,37 @@ is_end <- function(name, domain) {
   is.null(domain[[name]]) && identical(attribute$type, "binned")
 }
 
-#' Return TRUE if the values of an attribute are whole numbers, and not texts of digits.
-has_integers <- function(attribute, is_code) {
+#' Return TRUE if the values of a column are declared as whole numbers, and not as texts of digits.
+has_integers <- function(name, domain) {
+  attribute <- domain[[name]]
+  is_code <- is.null(attribute)
+  if (is_code) {
+    level <- level_codes(name, domain)
+    if (!is.null(level)) {
+      return(is.numeric(level))
+    }
+    attribute <- domain[[sub("_code$", "", name)]]
+  }
   if (is.null(attribute)) {
     return(FALSE)
   }
   if (identical(attribute$type, "ordered")) {
-    return(TRUE)
+    return(!is_code)
   }
   is_shown <- is_code || is.null(attribute$labels)
   is_shown && length(attribute$codes) > 0 && is.numeric(attribute$codes[[1]])
+}
+
+#' Return the code of the first place of a level, or NULL if no attribute has such a level.
+level_codes <- function(name, domain) {
+  for (attribute in domain) {
+    depth <- match(name, unlist(attribute$levels))
+    if (identical(attribute$type, "hierarchy") && !is.na(depth)) {
+      # places without rows have codes that fitnoise makes, which are texts
+      return(if (is.null(attribute$places)) "" else attribute$places[[1]][[depth]])
+    }
+  }
+  NULL
 }
 
 #' Return the name of a table's file without its ending, from that name or the name of the table.

@@ -18,6 +18,32 @@ test_that("tables have labels, codes and margins", {
   expect_output(print(release), "region_by_sex: 6 numbers")
 })
 
+test_that("codes are texts unless they are declared as whole numbers", {
+  domain <- list(
+    text = list(type = "categorical", codes = list("06", "10")),
+    whole = list(type = "categorical", codes = list(6, 10), labels = list("a", "b")),
+    x_code = list(type = "categorical", codes = list(1, 2)),
+    age = list(type = "ordered", low = 0, high = 9),
+    geo = list(type = "hierarchy", levels = list("state", "county"), places = list(list(6, "06001"), list(10, "10001"))),
+    grid = list(type = "hierarchy", levels = list("row", "square"), children = list(2, 2))
+  )
+  read <- function(header, ...) {
+    file <- tempfile()
+    writeLines(c(header, ...), file)
+    read_table(file, domain)
+  }
+  expect_identical(read("text,value", "06,1", "10,2")$text, c("06", "10"))
+  expect_identical(read("whole,whole_code,value", "a,6,1", "b,10,2")$whole_code, c(6L, 10L))
+  expect_identical(read("whole,whole_code,value", "a,6,1", "gone,gone,2")$whole_code, c("6", "gone"))
+  expect_identical(read("x_code,value", "1,1", "2,2")$x_code, 1:2)
+  expect_identical(read("age,value", "0,1", "9,2")$age, c(0L, 9L))
+  expect_identical(read("state,value", "6,1", "10,2")$state, c(6L, 10L))
+  expect_identical(read("state,value", "6,1", "10000000000,2")$state, c(6, 1e10))
+  expect_identical(read("county,county_name,value", "06001,6,1", "10001,7,2")$county, c("06001", "10001"))
+  expect_identical(read("county,county_name,value", "06001,6,1", "10001,7,2")$county_name, c("6", "7"))
+  expect_identical(read("row,value", "1,1", "2,2")$row, c("1", "2"))
+})
+
 test_that("a folder that is no release is refused", {
   folder <- tempfile()
   dir.create(folder)

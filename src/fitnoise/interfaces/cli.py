@@ -281,6 +281,13 @@ _APPEARANCE = (
         "Largest margins, in percent of the number, of reliable numbers and of numbers to use with care.",
         metavar="PERCENT,PERCENT",
     ),
+    _option(
+        "--sampling-errors",
+        "CSV file of labels and std_error of a table: its margins cover noise and sampling error. fitnoise does not "
+        "protect it. Repeatable.",
+        metavar="TABLE=FILE",
+        multiple=True,
+    ),
 )
 
 # Plan
@@ -636,6 +643,7 @@ _add(
         "fitnoise write report release/ -o bericht.html --language de --totals --reliability-bands 10,30",
         "fitnoise write report plan.json -o plan.html",
         "fitnoise write report release/ --integers integers/ -o integers.html",
+        'fitnoise write report release/ -o r.html --sampling-errors "region by sex=se.csv" --reliability-bands 10,30',
     ),
 )
 

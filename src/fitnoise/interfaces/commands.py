@@ -701,6 +701,7 @@ def write_report_command(
     language: str,
     totals: bool,
     bands: str | None,
+    sampling_errors: tuple[str, ...],
     names: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -709,10 +710,25 @@ def write_report_command(
     with progress(Message("terminal.progress.writing")):
         check_report_place(output)
         source, what = _read_source(path, output, integers_folder, combination, with_release)
-        write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
+        options: dict[str, Any] = {"language": language, "bands": rule, "totals": totals, "tables": names or None}
+        write_report(what, output, **options, sampling_errors=_by_table(sampling_errors))
     say(wrote(output))
     if as_json:
         emit_json({"plan": (source if isinstance(source, Plan) else source.plan).hash, "file": str(output)})
+
+
+def _by_table(files: Sequence[str]) -> dict[str, Path]:
+    """Return the files of standard errors by table, from texts TABLE=FILE."""
+    out: dict[str, Path] = {}
+    for text in files:
+        name, sign, file = text.partition("=")
+        if not sign or name in out:
+            fault = f"names the table {name!r} twice" if sign else "has no sign ="
+            raise click.UsageError(
+                f"--sampling-errors {text!r} {fault}. Give the file of each table once, as TABLE=FILE. {UNWRITTEN}"
+            )
+        out[name] = Path(file)
+    return out
 
 
 def _read(path: Path) -> Plan | Release:
@@ -773,6 +789,7 @@ def write_export_command(
     language: str,
     totals: bool,
     bands: str | None,
+    sampling_errors: tuple[str, ...],
     licence: str | None,
     sdmx: bool,
     names: tuple[str, ...],
@@ -793,7 +810,8 @@ def write_export_command(
             )
         chosen = names or None
         options: dict[str, Any] = {"language": language, "bands": rule, "totals": totals, "tables": chosen}
-        export(what, output, **options, licence=licence, sdmx=sdmx, notice=say)
+        options |= {"licence": licence, "sdmx": sdmx, "sampling_errors": _by_table(sampling_errors)}
+        export(what, output, **options, notice=say)
     say(wrote(output))
     if as_json:
         emit_json({"plan": source.plan.hash, "file": str(output)})

@@ -15,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import scipy.sparse as sp
 
 from fitnoise.kernel.arrays import Floats
@@ -33,6 +34,7 @@ from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.means import means
 from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
+from fitnoise.reading.sampling import coefficients_of_variation, half_widths
 from fitnoise.request.attributes import NAME, Attribute
 from fitnoise.request.coverage import ValueList
 from fitnoise.request.domain import Domain
@@ -99,6 +101,10 @@ class TableLayout:
             tables and means, the distance to the farther end of the interval.
         ends: The ends of the intervals of integer tables and means, two arrays (rows, columns); None for other tables.
             Their intervals are ± the margins, unless they are biased.
+        sampling: The given standard errors of sampling, (rows, columns), NaN where none is given; None without any. The
+            margins are then for noise and sampling error.
+        variations: The coefficients of variation of noise and sampling error, (rows, columns); None like `sampling`.
+            They are NaN where no sampling error is given or the value is 0.
         bands: The reliability of the values, (rows, columns), as :class:`~fitnoise.reading.bands.Band`; None without a
             rule.
         totals: True where a value is a total, (rows, columns).
@@ -125,6 +131,8 @@ class TableLayout:
     values: Floats
     margins: Floats
     ends: tuple[Floats, Floats] | None
+    sampling: Floats | None
+    variations: Floats | None
     bands: npt.NDArray[Any] | None
     totals: npt.NDArray[np.bool_]
     confidence: float
@@ -152,10 +160,11 @@ class TableLayout:
 
     @cached_property
     def common_margin(self) -> float | None:
-        """The printed margin of all numbers except totals, if they have one margin; otherwise None."""
+        """The printed margin of all numbers except totals, if they have one, without sampling error; otherwise None."""
         # totals have margins of their own, which are larger
         distinct = np.unique(self.rounded_margins[~self.totals])
-        return None if self.biased or self.ends is not None or len(distinct) != 1 else float(distinct[0])
+        has_own_margins = self.biased or self.ends is not None or self.sampling is not None
+        return None if has_own_margins or len(distinct) != 1 else float(distinct[0])
 
     @cached_property
     def decimals(self) -> int:
@@ -191,7 +200,9 @@ def publication_of(source: Tabled, name: str) -> Publication:
     return source.publication(name) if isinstance(source, DerivedTables) else source.plan.group(name).publication
 
 
-def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | None = None) -> TableLayout:
+def layout(
+    tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | None = None, sampling: Floats | None = None
+) -> TableLayout:
     """Return the layout of one table of a release, or of tables made from releases.
 
     Args:
@@ -200,6 +211,8 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         totals: True to add totals over each attribute that the table shows value by value, unless the release's values
             are biased.
         bands: The rule for the reliability of numbers; None without a rule.
+        sampling: For a table of unbiased counts or sums, the standard errors of sampling in the order of its rows, NaN
+            where none is given. None without any.
 
     Raises:
         ReleaseError: The table is unknown.
@@ -216,10 +229,9 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         biased, several, remarks = False, "biased_value" not in source[own_name], tabled.remarks(name)
     else:
         assert isinstance(tabled, Release | Combination)  # noqa: S101 - no other object is made from releases
-        source, own_name, frame = tabled, name, tabled[name] if table.averaged is None else tabled.counts_at_ends(name)
+        source, own_name, frame = tabled, name, _frame(tabled, name, sampling)
         biased, several = "biased_value" in frame, "biased_value" not in frame
-        value, error = ("biased_value", "simulated_rmse") if biased else ("value", "moe")
-        values, margins = (frame[c].to_numpy() for c in (value, error))
+        values, margins = (frame[c].to_numpy() for c in (_BIASED if biased else ("value", "moe")))
     row_labels = table.labels(domain)
     attributes = {a: domain[a] for a in row_labels if a in domain}
     headings = [_heading(table, attributes.get(a), a, periods=a == publication.series) for a in row_labels]
@@ -239,6 +251,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     averaged = None if table.averaged is None else table.averaged[0]
     signed = _signed(table, domain)
     ends: list[Floats] = []
+    survey = [] if sampling is None else [_without_totals(frame[c].to_numpy().reshape(shape), sums) for c in _SURVEY]
     if averaged is not None:
         values, *ends = means(*_find_table(source, own_name), sums, confidence)
     elif any(sums):
@@ -258,7 +271,10 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     down = [i for i in free_axes if i != axis]
     rows = tuple(itertools.product(*(labels[i] for i in down)))
     order = [*down, *([] if axis is None else [axis]), *gone]
-    values, margins, *ends = (x.transpose(order).reshape(len(rows), len(columns)) for x in (values, margins, *ends))
+    # means have ends of intervals, and no sampling errors
+    values, margins, *others = (
+        x.transpose(order).reshape(len(rows), len(columns)) for x in (values, margins, *ends, *survey)
+    )
     return TableLayout(
         name=name,
         stubs=tuple(headings[i] for i in down),
@@ -267,7 +283,9 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         columns=columns,
         values=values,
         margins=margins,
-        ends=(ends[0], ends[1]) if ends else None,
+        ends=(others[0], others[1]) if ends else None,
+        sampling=others[0] if survey else None,
+        variations=others[1] if survey else None,
         bands=None if bands is None or biased else bands.classify(np.abs(values) if signed else values, margins),
         totals=_totals(rows, columns, across=axis is not None),
         confidence=confidence,
@@ -281,6 +299,50 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         has_rules=has_rules,
         impossible=source.impossible_values,
         assumptions=source.assumptions,
+    )
+
+
+_BIASED = ("biased_value", "simulated_rmse")
+
+_SURVEY = ("sampling_std_error", "cv")
+
+
+def _frame(source: Release | Combination, name: str, sampling: Floats | None) -> pd.DataFrame:
+    """Return the numbers of a table: of a table of means its counts, and with the sampling error where it is given."""
+    if sampling is not None:
+        return with_sampling(source, name, sampling)
+    is_mean = publication_of(source, name).workload[name].averaged is not None
+    return source.counts_at_ends(name) if is_mean else source[name]
+
+
+def with_sampling(tabled: Tabled, name: str, sampling: Floats) -> pd.DataFrame:
+    """Return a table of unbiased counts or sums with sampling error, in the columns of :meth:`SurveyEstimates.frame`.
+
+    Numbers without a standard error of sampling keep the error of the noise alone, and have no coefficient of
+    variation.
+
+    Args:
+        tabled: The release or combination with the table.
+        name: The name of the table.
+        sampling: The standard errors of sampling in the order of the rows, NaN where none is given.
+    """
+    source = cast("Release | Combination", tabled)  # no other tables have unbiased numbers
+    frame, workload = tabled[name], publication_of(tabled, name).workload
+    columns = ["value", "std_error", "moe"]
+    values, noise, margins = (frame[c].to_numpy(copy=True) for c in columns)
+    rows = np.flatnonzero(~np.isnan(sampling))
+    if rows.size:
+        noise_law = law(_find_table(source, name)[0].numbers(name).take(rows))
+        level = workload[name].target.level(workload.confidence)
+        margins[rows] = half_widths(noise_law, noise[rows], sampling[rows], level)
+    std_errors = np.hypot(noise, sampling)
+    return frame.drop(columns=columns).assign(
+        value=values,
+        noise_std_error=noise,
+        sampling_std_error=sampling,
+        std_error=np.where(np.isnan(sampling), noise, std_errors),
+        moe=margins,
+        cv=coefficients_of_variation(values, std_errors),
     )
 
 
@@ -329,6 +391,11 @@ def _of_repeated(texts: Sequence[object], codes: Sequence[str | int]) -> Iterato
     """Yield the codes whose text is also that of another code."""
     counts = Counter(texts)
     yield from (code for text, code in zip(texts, codes, strict=True) if counts[text] > 1)
+
+
+def _without_totals(x: Floats, sums: Sequence[bool]) -> Floats:
+    """Return numbers of a table, with NaN for the totals after the rows of some columns."""
+    return np.pad(x, [(0, int(s)) for s in sums], constant_values=np.nan) if x.ndim else x
 
 
 def _find_table(release: Release | Combination, name: str) -> tuple[AnswerSource, int]:

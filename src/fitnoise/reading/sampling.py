@@ -45,6 +45,9 @@ NOISE_PARTS = (0.05, 0.5, 0.95)
 ERROR_COLUMN = "std_error"
 """The column of a file or frame with the standard errors of sampling."""
 
+ADDED_COLUMNS = ("noise_std_error", "sampling_std_error", "cv", "reliability")
+"""The columns of frames with sampling errors that other frames do not have."""
+
 ASSUMPTIONS = (
     Message("report.sampling.covers"),
     Message("report.sampling.assumed"),
@@ -113,10 +116,7 @@ class SurveyEstimates(LabelledNumbers):
     @property
     def cv(self) -> Any:
         """The coefficients of variation: `std_error` as a part of the absolute value; NaN for a value of 0."""
-        size = np.abs(self._values)
-        parts = np.full(len(size), np.nan)
-        np.divide(np.ravel(self.std_error), size, out=parts, where=size > 0)
-        return self._shaped(parts)
+        return self._shaped(coefficients_of_variation(self._values, np.ravel(self.std_error)))
 
     def moe(self, confidence: float | None = None, *, simultaneous: bool = False) -> Any:
         """Return the half-widths of the intervals.
@@ -128,17 +128,9 @@ class SurveyEstimates(LabelledNumbers):
         Raises:
             WorkloadError: The confidence is not in (0, 1).
         """
-        law, ones = self._law, np.ones((len(self), 1))
         nominal = self.confidence if confidence is None else checked_confidence(confidence)
-        gamma = level(nominal, len(self), normal=law.normal, simultaneous=simultaneous)
-        if law.normal:
-            return self._shaped(z_score(gamma) * np.hypot(self._sampling, self._noise))
-        # without sampling error the noise has the complete allowed error
-        widths = np.where(self._sampling == 0, law.half_widths(ones, gamma), np.inf)
-        for part in NOISE_PARTS:
-            noise = law.half_widths(ones, 1 - part * (1 - gamma))
-            widths = np.minimum(widths, noise + z_score(1 - (1 - part) * (1 - gamma)) * self._sampling)
-        return self._shaped(widths)
+        gamma = level(nominal, len(self), normal=self._law.normal, simultaneous=simultaneous)
+        return self._shaped(half_widths(self._law, self._noise, self._sampling, gamma))
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
         """Return (low, high): the value minus and plus :meth:`moe`.
@@ -183,24 +175,61 @@ class SurveyEstimates(LabelledNumbers):
         return frame
 
 
-def sampling_errors(rows: RowLabels, stated: Any) -> Floats:
+def half_widths(law: Law, noise: Floats, sampling: Floats, confidence: float) -> Floats:
+    """Return the half-widths of intervals for noise and sampling error.
+
+    Args:
+        law: The law of the noise of each number.
+        noise: The standard deviation of the noise of each number, which the law implies.
+        sampling: The standard error of sampling of each number.
+        confidence: The confidence of each interval.
+    """
+    if law.normal:
+        return np.asarray(z_score(confidence) * np.hypot(sampling, noise))
+    ones = np.ones((len(noise), 1))
+    # without sampling error the noise has the complete allowed error
+    widths = np.where(sampling == 0, law.half_widths(ones, confidence), np.inf)
+    for part in NOISE_PARTS:
+        noise_widths = law.half_widths(ones, 1 - part * (1 - confidence))
+        widths = np.minimum(widths, noise_widths + z_score(1 - (1 - part) * (1 - confidence)) * sampling)
+    return widths
+
+
+def coefficients_of_variation(values: Floats, std_errors: Floats) -> Floats:
+    """Return standard errors as parts of the absolute values; NaN for a value of 0."""
+    size = np.abs(values)
+    return np.asarray(np.divide(std_errors, size, out=np.full(size.shape, np.nan), where=size > 0))
+
+
+def sampling_errors(rows: RowLabels, stated: Any, *, is_complete: bool = True) -> Floats:
     """Return the given standard errors in the order of the numbers.
 
     Args:
         rows: The labels of the numbers.
         stated: The standard errors, as for :meth:`Estimates.with_sampling_error`.
+        is_complete: True if each number must have one; otherwise numbers without one get NaN.
 
     Raises:
         ReleaseError: As for :meth:`Estimates.with_sampling_error`.
     """
+    taken = [column for column in rows.columns if column in ADDED_COLUMNS]
+    if taken:
+        raise ReleaseError(
+            "attribute-named-like-an-error",
+            f"Standard errors are given, and an attribute of the numbers is named {taken[0]!r}.",
+            "Numbers with sampling error have a column of this name.",
+            "Rename the attribute in the next plan.",
+            UNCOMPUTED,
+            place=taken[0],
+        )
     if not rows.labels and is_real(stated):
         return np.array([_standard_error(stated, "")])
     header, lines = _read(stated)
     keys, columns = _keys(rows), {*header}
     used = {name: [c for c in texts if c in columns] for name, texts in keys.items()}
-    is_complete = ERROR_COLUMN in columns and all(used.values()) and columns <= {*rows.columns, ERROR_COLUMN}
+    is_known = ERROR_COLUMN in columns and all(used.values()) and columns <= {*rows.columns, ERROR_COLUMN}
     # the reader of files keeps fields beyond the header under None, such as the 5 of a decimal comma in 12,5
-    if not is_complete or len(columns) < len(header) or any(None in line for line in lines):
+    if not is_known or len(columns) < len(header) or any(None in line for line in lines):
         raise ReleaseError(
             "wrong-columns-of-standard-errors",
             f"The columns of the standard errors are {header}, or a row has more fields.",
@@ -223,7 +252,7 @@ def sampling_errors(rows: RowLabels, stated: Any) -> Floats:
                 place="standard_errors",
             )
         out[where] = _standard_error(line[ERROR_COLUMN], f" of {whose}" if whose else "")
-    if np.isnan(out).any():
+    if is_complete and np.isnan(out).any():
         first_gap = zip(used.items(), np.argwhere(np.isnan(out))[0].tolist(), strict=True)
         labels = [f"{columns[0]} = {[*keys[name][columns[0]]][i]}" for (name, columns), i in first_gap]
         raise ReleaseError(

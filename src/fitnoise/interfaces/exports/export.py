@@ -17,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pandas as pd
+
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports.latex import latex
 from fitnoise.interfaces.exports.manifests import IN_FOLDER, check_export, manifest, manifest_place, versions_for
@@ -30,6 +32,7 @@ from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of
 from fitnoise.reading.refusals import UNWRITTEN, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import check_new_file, check_new_folder, replace_file, write_texts
+from fitnoise.reading.table_sampling import ListedErrors, list_errors, listed_arrays
 from fitnoise.reading.verification import Verification
 from fitnoise.request.arguments import checked
 
@@ -53,6 +56,7 @@ def export(
     tables: str | Iterable[str] | None = None,
     licence: str | None = None,
     sdmx: bool = False,
+    sampling_errors: Mapping[str, str | os.PathLike[str] | pd.DataFrame] | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> Path:
     """Write tables for other programs: a workbook, LaTeX, or a data package, by the ending of the name.
@@ -68,6 +72,10 @@ def export(
         licence: Licence of a data package, such as "CC-BY-4.0"; workbooks and LaTeX state none. Default: that of the
             metadata.
         sdmx: True if a data package has its structure and numbers in SDMX, too (`fitnoise[sdmx]`).
+        sampling_errors: For some tables, the standard errors of sampling: a CSV file or a data frame, as for
+            :meth:`Estimates.with_sampling_error`. Margins and classes of these tables are then for noise and sampling
+            error, and a coefficient of variation follows. Numbers without a row keep the margin of the noise alone, and
+            the table says so.
         notice: Receives a sentence for each folder that killed processes left of this data package. They are removed,
             except for those in use and those with a complete release.
 
@@ -77,7 +85,8 @@ def export(
     Raises:
         ReleaseError: The name has another ending, XlsxWriter or pysdmx is not installed, the language or a table is
             unknown, or a table is named twice. Or a data package has another language or totals, or a file has a
-            licence or SDMX. Or there are more than a million numbers, or the place exists or cannot be written.
+            licence or SDMX. Or standard errors are unusable, of another table, or of means or biased
+            numbers. Or there are more than a million numbers, or the place exists or cannot be written.
 
     **Guarantees**
         * The export depends on the data only through the noisy answers, and is the same whenever it is written.
@@ -94,7 +103,8 @@ def export(
     side = manifest_place(target)
     names = _names(what, tables)
     options: dict[str, Any] = {"language": language, "bands": bands, "totals": totals, "tables": names}
-    options |= {"licence": licence, "sdmx": sdmx}
+    listed = list_errors(what, sampling_errors, names)
+    options |= {"licence": licence, "sdmx": sdmx, "sampling_errors": listed}
     files: list[tuple[str, str, int]] = []
     rule = None if bands is None else [bands.reliable, bands.care]
 
@@ -175,6 +185,7 @@ def contents(
     tables: list[str],
     licence: str | None,
     sdmx: bool,
+    sampling_errors: ListedErrors,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export: name and bytes. Names are relative to the folder of the files.
 
@@ -182,10 +193,11 @@ def contents(
     """
     publications = (r.plan.publication for r in releases(what))
     translation, names = wording(language, publications), _names(what, tables)
+    errors = listed_arrays(what, sampling_errors, names)
     if not path.suffix:
-        yield from ((name, text.encode()) for name, text in package(what, names, bands, licence, sdmx=sdmx))
+        yield from ((name, text.encode()) for name, text in package(what, names, bands, licence, errors, sdmx=sdmx))
         return
-    laid = (layout(what, name, totals=totals, bands=bands) for name in names)
+    laid = (layout(what, name, totals=totals, bands=bands, sampling=errors.get(name)) for name in names)
     yield path.name, FORMATS[path.suffix.lower()](what, laid, translation, bands)
 
 

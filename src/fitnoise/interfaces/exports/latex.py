@@ -33,6 +33,7 @@ _SPECIAL = {
     "−": "$-$",
     "±": r"\textpm{}",
     "×": r"\texttimes{}",
+    "°": r"\textdegree{}",
     "†": r"\textdagger{}",
     "‡": r"\textdaggerdbl{}",
     "ρ": r"$\rho$",
@@ -95,6 +96,6 @@ def _number(table: TableLayout, i: int, j: int, language: Translator) -> str:
     digits = table.decimals
     mark = "" if table.bands is None else MARKS[table.bands[i, j]]
     margin_label = margin_text(table, language, i, j)
-    margin = f"\\,{{\\footnotesize {margin_label}}}" if margin_label else ""
+    margin = f"\\,{{\\footnotesize {escaped(margin_label)}}}" if margin_label else ""
     raised = f"\\textsuperscript{{{escaped(mark)}}}" if mark else ""
-    return f"{escaped(language.number(table.values[i, j], digits))} & {raised}{margin.replace('±', _SPECIAL['±'])}"
+    return f"{escaped(language.number(table.values[i, j], digits))} & {raised}{margin}"

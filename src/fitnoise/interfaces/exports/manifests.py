@@ -26,10 +26,10 @@ from fitnoise.reading.release import outputs_digest
 from fitnoise.reading.release_files import files_fault, links, read_companion, read_text, to_json
 from fitnoise.reading.verification import Check, error_fault
 
-FORMAT = 2
+FORMAT = 3
 """Version of a manifest."""
 
-OPTION_NAMES = ("language", "bands", "totals", "tables", "licence", "sdmx")
+OPTION_NAMES = ("language", "bands", "totals", "tables", "licence", "sdmx", "sampling_errors")
 """The arguments of :func:`fitnoise.export` that a manifest has, in this order."""
 
 IN_FOLDER = "manifest.json"
@@ -67,7 +67,8 @@ def manifest(
 
     Args:
         source: The release, or the tables made of releases, that was exported.
-        options: Language, bands, totals, tables, licence and SDMX, as :func:`fitnoise.export` takes them.
+        options: Language, bands, totals, tables, licence and SDMX, as :func:`fitnoise.export` takes them, and the
+            listed standard errors of sampling.
         files: Name, SHA-256 and bytes of each file.
         versions: Versions of the programs that wrote the files.
     """

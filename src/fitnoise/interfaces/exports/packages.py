@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,12 @@ from fitnoise.interfaces.exports.ddi import ddi
 from fitnoise.interfaces.exports.resources import Column, Resource, descriptions, first_publication, resource
 from fitnoise.interfaces.exports.sdmx import Structure
 from fitnoise.interfaces.pages.fragments import title
+from fitnoise.kernel.arrays import Floats
 from fitnoise.messages import english, map_messages, translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import charge
 from fitnoise.reading.integer_tables import SIMULATED
-from fitnoise.reading.layouts import Tabled, layout, releases
+from fitnoise.reading.layouts import Tabled, layout, releases, with_sampling
 from fitnoise.reading.release_files import csv_text, to_json
 from fitnoise.request.domain import RESERVED
 from fitnoise.request.metadata import Metadata, is_url
@@ -39,7 +40,13 @@ MAX_LISTED_VALUES = 1_000
 
 
 def package(
-    source: Tabled, names: list[str], bands: Bands | None, licence: str | None, *, sdmx: bool
+    source: Tabled,
+    names: list[str],
+    bands: Bands | None,
+    licence: str | None,
+    sampling: Mapping[str, Floats],
+    *,
+    sdmx: bool,
 ) -> Iterator[tuple[str, str]]:
     """Yield the files of a data package with their names; the descriptions of the tables come last."""
     publication = first_publication(source)
@@ -47,15 +54,21 @@ def package(
     structure = Structure(source, name_of_all) if sdmx else None
     resources: list[Resource] = []
     for name in names:
-        csv_path, frame, laid = f"tables/{slug(name)}.csv", source[name], layout(source, name, bands=bands)
+        csv_path, frame, errors = f"tables/{slug(name)}.csv", source[name], sampling.get(name)
+        laid = layout(source, name, bands=bands, sampling=errors)
+        if errors is not None:
+            frame = with_sampling(source, name, errors)
         if bands is not None and not laid.biased:
             value = frame["value"].to_numpy()
             widths = frame["moe"] if "moe" in frame else np.maximum(frame["high"] - value, value - frame["low"])
             # A change can be far below 0 and still be reliable: its margin is compared with its size.
             size = np.abs(value) if laid.signed else value
             frame["reliability"] = np.array([x.value for x in bands.classify(size, widths.to_numpy())], dtype=object)
+        for column in ("sampling_std_error", "cv") if errors is not None else ():
+            # Empty without a sampling error, or for the coefficient of variation of 0.
+            frame[column] = np.array(["" if np.isnan(x) else f"{x:.6f}" for x in frame[column]], dtype=object)
         # Integers stay integers in the file: with six decimals, readers would take them for estimates.
-        fixed = SIMULATED if laid.is_integer else (*RESERVED, "low", "high")
+        fixed = SIMULATED if laid.is_integer else (*RESERVED, "low", "high", "noise_std_error")
         text = csv_text(frame, fixed=fixed)
         yield csv_path, text
         raw = text.encode()

@@ -33,6 +33,15 @@ COLUMN_DESCRIPTIONS = {
 }
 """Descriptions of the columns of numbers."""
 
+SURVEY_DESCRIPTIONS = {
+    "noise_std_error": "Standard error of the noise, in {unit}.",
+    "sampling_std_error": "Standard error of sampling as given, in {unit}; empty where none is given.",
+    "std_error": "Standard error, in {unit}, of noise and sampling; where no sampling error is given, of the noise.",
+    "moe": "Margin of error, in {unit}, of noise and sampling; where no sampling error is given, of the noise alone.",
+    "cv": "Coefficient of variation of noise and sampling error; empty where no sampling error is given, and for 0.",
+}
+"""Descriptions of the columns of numbers of a table with sampling errors, instead of those of other tables."""
+
 FURTHER_DESCRIPTIONS = {
     CODE: "Code of {attribute} in the data; of a category for missing values, its name.",
     FROM: "Lower end of the bin of {attribute}, which belongs to the bin; empty if the bin has no lower end.",
@@ -226,7 +235,7 @@ def descriptions(source: Tabled) -> list[tuple[str, str]]:
 
 def _column(source: Tabled, table: TableLayout, name: str) -> Column:
     """Return the description of a column; for labels and codes, with those of the file."""
-    if name in COLUMN_DESCRIPTIONS:
+    if name in COLUMN_DESCRIPTIONS or (table.sampling is not None and name in SURVEY_DESCRIPTIONS):
         return Column(name, "string" if name == "reliability" else "number", _meaning(table, name), None, 0, None)
     workload = publication_of(source, table.name).workload
     query = workload[table.name]
@@ -252,7 +261,8 @@ def _meaning(table: TableLayout, name: str) -> str:
     summed = " × ".join(table.summed)
     what, unit = (f"sum of {summed}", f"units of {summed}") if summed else ("number of records", "records")
     what = what if table.averaged is None else f"mean of {table.averaged}"
-    return COLUMN_DESCRIPTIONS[name].format(what=what, unit=unit)
+    texts = COLUMN_DESCRIPTIONS if table.sampling is None else COLUMN_DESCRIPTIONS | SURVEY_DESCRIPTIONS
+    return texts[name].format(what=what, unit=unit)
 
 
 def in_file(label: str) -> str:

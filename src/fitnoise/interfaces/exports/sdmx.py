@@ -36,8 +36,11 @@ EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 CONCEPTS = {
     "TIME_PERIOD": "Reference period",
     "OBS_VALUE": "Observation value",
-    "MOE": "Margin of error of the noise at the confidence level",
-    "STD_ERROR": "Standard error of the noise",
+    "NOISE_STD_ERROR": "Standard error of the noise",
+    "SAMPLING_STD_ERROR": "Standard error of sampling",
+    "STD_ERROR": "Standard error of the noise, and of sampling where its standard error is given",
+    "MOE": "Margin of error at the confidence level, of the noise, and of sampling where its standard error is given",
+    "CV": "Coefficient of variation of noise and sampling error",
     "LOW": "Lower end of the interval at the confidence level",
     "HIGH": "Upper end of the interval at the confidence level",
     "UNBIASED_VALUE": "Unbiased estimate of the same measurement",

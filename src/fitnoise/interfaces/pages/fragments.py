@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from itertools import groupby
-from math import ceil, floor
+from math import ceil, floor, isnan
 from typing import TYPE_CHECKING, Any, final
 
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 MARKS = {Band.RELIABLE: "", Band.CARE: "†", Band.WIDE: "‡"}
 """The mark next to a number of each band."""
+
+NOISE_ONLY = "°"
+"""The mark of a margin that includes no sampling error, in a table with sampling errors."""
 
 BANDS = {Band.RELIABLE: "page.band.reliable", Band.CARE: "page.band.care", Band.WIDE: "page.band.wide"}
 """The id of the name of each band."""
@@ -268,6 +271,7 @@ def caption(table: TableLayout, language: Translator) -> str:
         for name, rules in coded.items()
     ]
     sentences += [language.translate("page.caption.cut")] if capped else []
+    sentences += [language.translate("page.caption.variation")] if table.variations is not None else []
     return " ".join(sentences)
 
 
@@ -335,6 +339,10 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
         sentences += [language.translate("page.given.zero")]
         yield " ".join([*sentences, *(language.write(m) for m in table.assumptions)])
     yield from map(language.write, table.remarks)
+    if table.sampling is not None:
+        yield language.translate("page.sampling.note")
+        if any(map(isnan, table.sampling.flat)):
+            yield language.translate("page.sampling.alone")
     if bands is not None and table.bands is not None:
         care, wide = (language.kind(ValueKind.LEVEL, x) for x in (bands.reliable, bands.care))
         yield language.translate("page.bands.signed" if table.signed else "page.bands.unsigned", care=care, wide=wide)
@@ -404,12 +412,20 @@ def margin_text(table: TableLayout, language: Translator, i: int, j: int, width:
         return (
             f"{language.number(low, table.decimals)}{'–' if low >= 0 else ' – '}{language.number(high, table.decimals)}"
         )
-    is_printed = table.common_margin is None or bool(table.totals[i, j])
-    return (
-        f"± {language.number(float(table.rounded_margins[i, j]), table.decimals).rjust(width, FIGURE_SPACE)}"
-        if is_printed
-        else ""
-    )
+    if table.common_margin is not None and not table.totals[i, j]:
+        return ""
+    margin = f"± {language.number(float(table.rounded_margins[i, j]), table.decimals).rjust(width, FIGURE_SPACE)}"
+    return f"{margin}{_variation_text(table, language, i, j)}"
+
+
+def _variation_text(table: TableLayout, language: Translator, i: int, j: int) -> str:
+    """Return the coefficient of variation of a number in brackets, or the mark of a margin of the noise alone."""
+    if table.sampling is None or table.variations is None:
+        return ""
+    if isnan(table.sampling[i, j]):
+        return NOISE_ONLY
+    variation = float(table.variations[i, j])
+    return "" if isnan(variation) else f" ({language.kind(ValueKind.PROPORTION, variation)})"
 
 
 def _groups(table: TableLayout, language: Translator) -> Iterator[RowGroup]:

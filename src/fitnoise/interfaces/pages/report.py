@@ -7,11 +7,13 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
@@ -37,6 +39,7 @@ from fitnoise.reading.layouts import Tabled, layout, publication_of, releases
 from fitnoise.reading.refusals import UNWRITTEN, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import check_new_file, read_text, replace_file
+from fitnoise.reading.table_sampling import ListedErrors, list_errors, listed_arrays
 from fitnoise.reading.verification import Check, error_fault
 from fitnoise.reporting import Report
 from fitnoise.request.arguments import checked
@@ -55,7 +58,7 @@ MAX_TABLES = 100
 MAX_NUMBERS = 100_000
 """The largest number of numbers of a report: some ten megabytes."""
 
-REQUEST_KEYS = ("language", "bands", "totals", "tables")
+REQUEST_KEYS = ("language", "bands", "totals", "tables", "sampling_errors")
 """The arguments of a report, as it states them; for tables made of releases also their kind, as `of`."""
 
 CLAIM = Message("report.claim.report")
@@ -78,6 +81,7 @@ def report(
     bands: Bands | None = None,
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
+    sampling_errors: Mapping[str, str | os.PathLike[str] | pd.DataFrame] | None = None,
 ) -> Path:
     """Write a report of a plan, a release, or tables made of releases: one HTML file without script.
 
@@ -93,13 +97,16 @@ def report(
         totals: True if tables of a release have totals over each attribute that they show value by value, with margins.
         tables: The names of the tables to show, or the name of one; without effect for a plan. Default: of the first
             100, as many as have no more numbers together than a report may have.
+        sampling_errors: For some tables, the standard errors of sampling, as for :func:`fitnoise.export`. The report
+            states them: it can be written again without the files.
 
     Returns:
         The path.
 
     Raises:
         ReleaseError: The name has another ending, Jinja2 is not installed, the language or a table is unknown, or a
-            table is named twice. Or the named tables have too many numbers, or the place exists or cannot be written.
+            table is named twice. Or standard errors are unusable, or of another table, or of means or biased numbers.
+            Or the named tables have too many numbers, or the place exists or cannot be written.
 
     **Guarantees**
         * Nothing in the report depends on the data except the noisy answers.
@@ -109,7 +116,13 @@ def report(
     """
     target = Path(path)
     check_place(target)
-    replace_file(target, page(what, language=language, bands=bands, totals=totals, tables=tables).encode())
+    listed: ListedErrors = {}
+    if sampling_errors:
+        if isinstance(what, Plan):  # it has no numbers
+            raise unknown_table(next(iter(sampling_errors)), [], UNWRITTEN)
+        listed = list_errors(what, sampling_errors, _names(what, _chosen(tables)))
+    text = page(what, language=language, bands=bands, totals=totals, tables=tables, sampling_errors=listed)
+    replace_file(target, text.encode())
     return target
 
 
@@ -134,9 +147,12 @@ def page(
     bands: Bands | None = None,
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
+    sampling_errors: ListedErrors | None = None,
 ) -> str:
-    """Return the text of a report; arguments and errors as for :func:`report`."""
-    page_input = content(what, language=language, bands=bands, totals=totals, tables=tables)
+    """Return the text of a report; arguments and errors as for :func:`report`, with listed standard errors."""
+    page_input = content(
+        what, language=language, bands=bands, totals=totals, tables=tables, sampling_errors=sampling_errors
+    )
     template = environment(language).get_template("made.html" if isinstance(what, DerivedTables) else "report.html")
     return template.render(**page_input, **in_language(wording(language, _publications(what))))
 
@@ -153,16 +169,19 @@ def content(
     bands: Bands | None = None,
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
+    sampling_errors: ListedErrors | None = None,
 ) -> dict[str, Any]:
-    """Return the input of the template of a report; arguments and errors as for :func:`report`."""
-    chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
+    """Return the input of the template of a report; arguments and errors as for :func:`page`."""
+    chosen, listed = _chosen(tables), sampling_errors or {}
     rule = None if bands is None else [bands.reliable, bands.care]
     page_language = wording(language, _publications(what))
 
     def common_input() -> dict[str, Any]:
         """Return the input of every page, once its tables are known to exist."""
         # The arguments are stated in the page: `fitnoise verify --report` writes it again from them.
-        request = dict(zip(REQUEST_KEYS, (language, rule, totals, chosen), strict=True)) | _derived_content(what)
+        request = dict(zip(REQUEST_KEYS, (language, rule, totals, chosen, listed), strict=True)) | _derived_content(
+            what
+        )
         request_text = json.dumps(request)
         return {
             "version": __version__,
@@ -170,10 +189,11 @@ def content(
             "digest": digest(style()),
             "asked": request_text,
             "bands": bands,
+            "with_sampling": bool(listed),
         }
 
     if isinstance(what, DerivedTables):
-        views_of_tables = _views(what, _names(what, chosen), page_language, bands, totals=totals)
+        views_of_tables = _views(what, _names(what, chosen), page_language, bands, listed, totals=totals)
         return {
             **common_input(),
             "title": title(what.releases[0].plan.publication, page_language),
@@ -186,7 +206,9 @@ def content(
         }
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
     # A plan has no numbers yet, so its report has no tables with values.
-    views = [] if release is None else _views(release, _names(release, chosen), page_language, bands, totals=totals)
+    views = (
+        [] if release is None else _views(release, _names(release, chosen), page_language, bands, listed, totals=totals)
+    )
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
     biased = [p.estimator is not None for p in plan.groups]
     # Biased tables have no signs of reliability: numbers without a sign would be taken for reliable ones.
@@ -263,7 +285,7 @@ def parse_request(text: str) -> tuple[dict[str, Any], dict[str, str]]:
         # Texts of a specification are escaped, so no other line of the page can have this form.
         (content_text,) = re.findall(r'^<meta name="fitnoise-report" content="([^"]*)">$', text, re.MULTILINE)
         stated = json.loads(html.unescape(content_text))
-        language, bands, totals, tables = (stated[key] for key in REQUEST_KEYS)
+        language, bands, totals, tables, listed = (stated[key] for key in REQUEST_KEYS)
         has_types = isinstance(language, str) and isinstance(totals, bool)
         if not has_types or not (tables is None or all(isinstance(x, str) for x in tables)):
             raise ValueError(content_text)
@@ -276,7 +298,7 @@ def parse_request(text: str) -> tuple[dict[str, Any], dict[str, str]]:
             "Bring the file back as it was written.",
             "The report was not verified.",
         ) from None
-    options = {"language": language, "bands": rule, "totals": totals, "tables": tables}
+    options = {"language": language, "bands": rule, "totals": totals, "tables": tables, "sampling_errors": listed}
     return options, {"of": stated["of"]} if "of" in stated else {}
 
 
@@ -314,10 +336,22 @@ def _bytes(count: int) -> Message:
 
 
 def _views(
-    source: Tabled, names: list[str], language: Translator, bands: Bands | None, *, totals: bool
+    source: Tabled,
+    names: list[str],
+    language: Translator,
+    bands: Bands | None,
+    listed: ListedErrors,
+    *,
+    totals: bool,
 ) -> list[RenderedTable]:
-    laid = (layout(source, name, totals=totals, bands=bands) for name in names)
+    errors = listed_arrays(source, listed, names)
+    laid = (layout(source, name, totals=totals, bands=bands, sampling=errors.get(name)) for name in names)
     return [render_table(table, language, source, number, bands) for number, table in enumerate(laid, 1)]
+
+
+def _chosen(tables: str | Iterable[str] | None) -> list[str] | None:
+    """Return the names of the tables as a list; None without a choice."""
+    return None if tables is None else [tables] if isinstance(tables, str) else list(tables)
 
 
 def _names(source: Tabled, names: list[str] | None) -> list[str]:
