@@ -256,8 +256,21 @@ def test_every_page_is_accessible(page, studio_folder):
     check(page)
     report = f"report/{page.studio.folder.number('release')}"
     columns = f"data?file={page.studio.folder.number('people.csv')}"
-    schemes = iter(4 * [{"color_scheme": "dark"}, {"forced_colors": "active"}, {"color_scheme": "light"}])
-    for path in ("protect", columns, "describe", "tables", "file", "release", "report", report, "ledger", "report/999"):
+    schemes = iter(5 * [{"color_scheme": "dark"}, {"forced_colors": "active"}, {"color_scheme": "light"}])
+    for path in (
+        "protect",
+        columns,
+        "describe",
+        "tables",
+        "tables/new",
+        "tables/1",
+        "file",
+        "release",
+        "report",
+        report,
+        "ledger",
+        "report/999",
+    ):
         page.emulate_media(**next(schemes))
         page.goto(page.address + path)
         if path in ("protect", "tables"):
@@ -441,12 +454,14 @@ def test_sums_up_to_a_ceiling_are_requested_of_customers(page, studio_folder):
     page.click("#apply")
     page.wait_for_function("() => document.querySelector('#sum_within_unit-1').defaultChecked")
     check(page)
-    page.goto(page.address + "tables")
-    page.select_option("#told", "sum")
+    page.goto(page.address + "tables/new")
+    page.check("#told-sum")
     page.select_option("#amount", "turnover")
     page.fill("#ceiling", "100")
     page.fill("#number", "2000")
-    page.click("#add")
+    page.wait_for_selector("#preview td:text-matches('±2.?000')")
+    check(page)
+    page.click("#keep")
     page.wait_for_selector("#remove-1")
     check(page)
     page.click("#save")
@@ -469,7 +484,7 @@ def test_hostile_labels_run_nothing(page, studio_folder):
         encoding="utf-8",
     )
     page.on("dialog", lambda dialog: page.told.append(dialog.message))
-    for path in ("protect", "describe", "tables", "prove", "file"):
+    for path in ("protect", "describe", "tables", "tables/0", "prove", "file"):
         page.goto(page.address + path)
         if path == "tables":
             page.wait_for_selector("#price .cost, #price .wrong")
@@ -519,7 +534,7 @@ REFUSED = {
         "#apply-1",
         {"low-1": "must be a whole number", "high-1": "must be a whole number"},
     ),
-    "describe, missing": ({"missing-1": "unknown"}, "#apply-1", {"missing-1": "Write `cell = code, code`"}),
+    "describe, missing": ({"missing-1": "unknown"}, "#apply-1", {"missing-1": "Write `label = code, code`"}),
     "describe, codes": ({"codes-0": "n = North\ns"}, "#apply-0", {"codes-0": "Some codes have a label"}),
     "describe, a name": ({"name": "area"}, "#add", {"name": "has an attribute"}),
     "tables": (
@@ -527,7 +542,7 @@ REFUSED = {
         "#apply",
         {"number.1": "The value of the margin of table 2", "accuracy.confidence": "decimal point"},
     ),
-    "tables, another": ({"number": "few"}, "#add", {"number": "The value of the margin is"}),
+    "tables/new": ({"number": "few"}, "#keep", {"number": "The value of the margin is"}),
     "file": ({"text": "margin = 5,5"}, "#apply", {"text": "decimal point"}),
     "ledger": (
         {"cap": "much", "typed": "nobody"},

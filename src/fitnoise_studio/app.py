@@ -27,8 +27,8 @@ from starlette.routing import Route
 
 from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError
 from fitnoise.interfaces.exports.export import FORMATS, export
+from fitnoise.interfaces.pages.fragments import listed, style
 from fitnoise.interfaces.pages.fragments import report as report_html
-from fitnoise.interfaces.pages.fragments import style
 from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.ledgers import ledger_report
@@ -41,7 +41,7 @@ from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import DESCRIPTION, leftovers, read_text
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
-from fitnoise_studio import forms, questions
+from fitnoise_studio import forms, questions, table_forms
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.balances import EXAMPLE_CAPS, Balance, balances, cap_guess, reasons
 from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
@@ -76,9 +76,10 @@ def _shell(
     *,
     on: str = "",
     parts: Mapping[str, Markup] | None = None,
+    base: str | None = None,
     **context: Any,
 ) -> Response:
-    """Return a complete page."""
+    """Return a complete page. base: the digest of the draft that it shows; default: the present one."""
     on = on or page_name
     html = page(
         page_name,
@@ -88,7 +89,7 @@ def _shell(
         pages=STEPS,
         folder=studio.folder,
         tab=studio.tab(),
-        base=studio.base(),
+        base=studio.base() if base is None else base,
         parts=studio.parts(on) if parts is None else parts,
         **studio.form,
         **context,
@@ -190,16 +191,106 @@ def tables(studio: Studio, request: Request) -> Response:
     studio.wish_price()
     document, language = studio.document(), translator(studio.language)
     fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
+    listed = [
+        (
+            forms.table_words(t, language),
+            *forms.target_of(t),
+            [] if table_forms.table_fields(document, t) else table_forms.keys_of_file(t),
+        )
+        for t in forms.tables_of(document)
+    ]
     return _shell(
         studio,
         "tables",
-        tables=[(forms.table_words(t, language), *forms.target_of(t)) for t in forms.tables_of(document)],
-        names=forms.shown_of(document),
-        summed=forms.summed_of(document),
+        tables=listed,
+        has_columns=bool(forms.shown_of(document)),
         fields=fields,
         budget=forms.cost_shown(document, ("budget",)),
         costs=forms.COSTS,
         targets=forms.TARGETS,
+    )
+
+
+def new_table(studio: Studio, request: Request) -> Response:
+    """Show the page that builds a table: an empty one, or a copy of another."""
+    return _builder(studio, _stored_fields(studio.document(), request.query_params.get("like", "")))
+
+
+def one_table(studio: Studio, request: Request) -> Response:
+    """Show the page that builds a table, with a table of the draft."""
+    index = request.path_params["place"]
+    return _builder(studio, _stored_fields(studio.document(), index), index)
+
+
+def _stored_fields(document: forms.Document, index: str) -> table_forms.TableFields:
+    """Return the fields of a table of the draft, or of a new one. Raise SpecError if no form can show the table."""
+    if not index:
+        return table_forms.TableFields()
+    listed = forms.tables_of(document)
+    fields = table_forms.table_fields(document, listed[forms.parse_index(index, len(listed), "table")])
+    if fields is None:
+        raise table_forms.table_of_file(int(index))
+    return fields
+
+
+def _builder(
+    studio: Studio, fields: table_forms.TableFields, index: str = "", action: str = "", base: str | None = None
+) -> Response:
+    """Show the page that builds a table, with fields that may be of no table yet."""
+    studio.wish_price()
+    document = studio.document()
+    fields = table_forms.acted(document, fields, action)
+    columns = {x.position: x for x in fields.columns}
+    names = {x.name for x in fields.columns}
+    rest = table_forms.kept_keys(forms.tables_of(document)[int(index)]) if index else []
+    return _shell(
+        studio,
+        "table",
+        on="tables",
+        base=base,
+        index=index,
+        fields=fields,
+        columns=columns,
+        places=range(max(3, len(columns) + 1, *(x + 1 for x in columns)) if columns else 3),
+        names=forms.shown_of(document),
+        amounts=table_forms.amounts_of(document, fields.statistic),
+        views={name: table_forms.views_of(document, name) for name in names},
+        kinds={name: table_forms.kind_of(document, name) for name in names},
+        presets={name: [*table_forms.presets_of(document, name)] for name in names},
+        added=action,
+        blank=table_forms.Band(),
+        targets=forms.TARGETS,
+        patterns=forms.PATTERNS,
+        rest=rest,
+        preview=_preview(studio, document, fields),
+    )
+
+
+def _preview(studio: Studio, document: forms.Document, fields: table_forms.TableFields) -> Markup:
+    """Return the empty table that fields describe, or the reason for its absence."""
+    empty, why, language = None, "", translator(studio.language)
+    if fields.columns or fields.amount or fields.pattern:
+        try:
+            empty = table_forms.preview(document, fields, studio.folder.root)
+        except FitnoiseError as error:
+            why = f"{error.given} {error.action}".strip()
+    level, margin, reference = (
+        forms.confidence_of(document),
+        table_forms.margin_of(fields),
+        forms.number_of(fields.reference),
+    )
+    counts = level is not None and fields.statistic not in ("sum", "mean")
+    return render_part(
+        "preview",
+        studio.language,
+        shown=empty,
+        why=why,
+        fields=fields,
+        uncounted=[] if empty is None else [listed(x, language) for x in empty.table.uncounted],
+        meaning=forms.meaning_of({"margin": margin}) if counts and margin else None,
+        margin=None if level is None else margin,
+        reference=reference if reference > 0 else None,
+        level=level,
     )
 
 
@@ -481,10 +572,17 @@ def set_tables(studio: Studio, request: Request, form: SubmittedForm) -> Respons
     return _parts(studio, "tables")
 
 
-def add_table(studio: Studio, request: Request, form: SubmittedForm) -> Response:
-    """Add a table."""
-    studio.change(form, lambda d: forms.add_table(d, form))
-    return tables(studio, request)
+def set_table(studio: Studio, request: Request, form: SubmittedForm) -> Response:
+    """Keep a table that was built, or show what the form holds after another choice, and keep nothing."""
+    index = request.path_params.get("place", "")
+    if "again" not in form:
+        studio.change(form, lambda d: table_forms.with_table(d, form, index))
+        return _go("/tables")
+    fields, action = table_forms.submitted_fields(form), form["again"]
+    if action == "preview":
+        return HTMLResponse(_preview(studio, studio.document(), fields))
+    # The page goes on to show the draft that it was made for, so that a change by another tab is not hidden.
+    return _builder(studio, fields, index, action, form.get("base", ""))
 
 
 def remove_table(studio: Studio, request: Request, form: SubmittedForm) -> Response:
@@ -746,6 +844,8 @@ PAGE_HANDLERS: Mapping[str, Handler] = {
     "/describe": describe,
     "/protect": protect,
     "/tables": tables,
+    "/tables/new": new_table,
+    "/tables/{place}": one_table,
     "/price": price,
     "/prove": prove,
     "/file": file,
@@ -765,7 +865,8 @@ FORM_HANDLERS: Mapping[str, Callable[[Studio, Request, SubmittedForm], Response]
     "/describe/{place}": set_attribute,
     "/describe/{place}/remove": remove_attribute,
     "/tables": set_tables,
-    "/tables/add": add_table,
+    "/tables/new": set_table,
+    "/tables/{place}": set_table,
     "/tables/{place}/remove": remove_table,
     "/file": set_file,
     "/save": save,

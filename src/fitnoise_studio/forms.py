@@ -7,6 +7,7 @@ not.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
@@ -240,11 +241,11 @@ def real(text: str, what: str) -> float:
     Raises:
         SpecError: The text is not a positive number.
     """
-    x = _read(text)
+    x = number_of(text)
     if not (math.isfinite(x) and x > 0):
         raise SpecError(
             "form-number-not-positive",
-            f"The value of {what} is {_short(text)}.",
+            f"The value of {what} is {shortened(text)}.",
             "It must be a number above 0.",
             number_advice(text, "Enter a number such as 15 or 0.5."),
             "Nothing was changed.",
@@ -258,11 +259,11 @@ def signed(text: str, what: str) -> float:
     Raises:
         SpecError: The text is not a number.
     """
-    x = _read(text)
+    x = number_of(text)
     if not math.isfinite(x):
         raise SpecError(
             "form-number-invalid",
-            f"The value of {what} is {_short(text)}.",
+            f"The value of {what} is {shortened(text)}.",
             "It must be a number.",
             number_advice(text, "Enter a number such as 20 or 0.5."),
             "Nothing was changed.",
@@ -270,7 +271,7 @@ def signed(text: str, what: str) -> float:
     return x
 
 
-def _read(text: str) -> float:
+def number_of(text: str) -> float:
     """Return the number of a text; NaN if the text is not a number."""
     result = number(text) if len(text.strip()) <= 40 else None
     return math.nan if result is None else result
@@ -285,7 +286,7 @@ def parse_integer(text: str, what: str) -> int:
     if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
         raise SpecError(
             "form-integer-invalid",
-            f"The value of {what} is {_short(text)}.",
+            f"The value of {what} is {shortened(text)}.",
             "It must be a whole number of at most 18 digits.",
             "Enter a whole number such as 1.",
             "Nothing was changed.",
@@ -293,16 +294,18 @@ def parse_integer(text: str, what: str) -> int:
     return int(text)
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return a text of a form as errors quote it."""
     return repr(text if len(text) <= 40 else text[:40] + "…")
 
 
-def _chosen(form: SubmittedForm, name: str, among: Sequence[str]) -> str:
+def choice_of(form: SubmittedForm, name: str, among: Sequence[str]) -> str:
+    """Return a choice of a form. Raise SpecError if it is not one of those offered."""
     value = form.get(name, "")
     if value not in among:
         raise SpecError(
             "form-choice-invalid",
-            f"The value of {name} is {_short(value)}.",
+            f"The value of {name} is {shortened(value)}.",
             f"It must be one of {', '.join(among)}.",
             "Choose one of these.",
             "Nothing was changed.",
@@ -368,7 +371,7 @@ def _merge(out: Document, form: SubmittedForm) -> None:
     if wrong is not None:
         raise SpecError(
             "form-sum-within-unit-unknown",
-            f"The amount {_short(wrong)} is not in the draft.",
+            f"The amount {shortened(wrong)} is not in the draft.",
             "Only amounts of the draft can be added up.",
             "Reload the page, and choose an amount.",
             "Nothing was changed.",
@@ -385,7 +388,7 @@ def _field(out: Document, path: tuple[str, ...], form: SubmittedForm) -> None:
         return
     text = form[name].strip()
     if path in CHOICES:
-        value: Any = _chosen(form, name, CHOICES[path])
+        value: Any = choice_of(form, name, CHOICES[path])
     elif path in _INTEGERS:
         # 0 stands for a number of records that the publisher has still to state.
         value = parse_integer(text, name) if text else 0 if path == ("privacy", "max_records") else None
@@ -418,7 +421,7 @@ def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) ->
             if text not in ("", cost_shown(out, path)[1]):
                 raise SpecError(
                     "form-measure-missing",
-                    f"The number {_short(text)} of {name} has no measure.",
+                    f"The number {shortened(text)} of {name} has no measure.",
                     f"The measure must be one of {', '.join(COSTS)}.",
                     "Choose the measure.",
                     "Nothing was changed.",
@@ -427,7 +430,7 @@ def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) ->
         put(out, path, None)
         return
     with refused_at(f"{name}.kind"):
-        _chosen(form, f"{name}.kind", COSTS)
+        choice_of(form, f"{name}.kind", COSTS)
     value: Any = text
     exact_number(text, "Nothing was changed.")
     if "/" not in text:
@@ -435,7 +438,7 @@ def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) ->
     elif kind == "mu":
         raise SpecError(
             "form-mu-not-decimal",
-            f"The value of {name} is {_short(text)}, a fraction.",
+            f"The value of {name} is {shortened(text)}, a fraction.",
             "A cost in mu must be a decimal number, not a fraction.",
             "Enter a decimal number such as 0.5.",
             "Nothing was changed.",
@@ -475,7 +478,7 @@ def add_attribute(document: Document, name: str, kind: str) -> Document:
             if kind not in KINDS:
                 raise SpecError(
                     "form-type-unknown",
-                    f"The type of the attribute is {_short(kind)}.",
+                    f"The type of the attribute is {shortened(kind)}.",
                     f"It must be one of {', '.join(KINDS)}.",
                     "Choose one of these.",
                     "Nothing was changed.",
@@ -556,13 +559,13 @@ def fields_of(attribute: Any) -> dict[str, Any]:
     levels = keys.get("levels")
     return {
         "type": str(keys.get("type", "?")),
-        "column": _text(keys.get("column")),
+        "column": value_text(keys.get("column")),
         "codes": codes,
         "rows": min(max(codes.count("\n") + 2, 3), 14),
         "cuts": cuts_text(keys),
         "levels": ", ".join(map(str, levels)) if isinstance(levels, list) else "",
-        "children": ", ".join(map(_text, children)) if isinstance(children, list) else "",
-        "file": _text(keys.get("codes_file") or keys.get("file")),
+        "children": ", ".join(map(value_text, children)) if isinstance(children, list) else "",
+        "file": value_text(keys.get("codes_file") or keys.get("file")),
         "clip": keys.get("clip") is True,
         "missing": missing_text(keys),
         "ceilings": ceilings_text(keys),
@@ -577,11 +580,12 @@ def name_at(document: Mapping[str, Any], index: str) -> str:
         SpecError: The place has no attribute.
     """
     names = [*domain_of(document)]
-    i = _parse_index(index, len(names), "attribute")
+    i = parse_index(index, len(names), "attribute")
     return str(names[i])
 
 
-def _parse_index(text: str, count: int, what: str) -> int:
+def parse_index(text: str, count: int, what: str) -> int:
+    """Return the place of an entry of the draft. Raise SpecError for a place without one."""
     # Six digits are more than any list has, and `int` of a long text of digits would take long.
     i = int(text) if re.fullmatch(r"[0-9]{1,6}", text) else count
     if i >= count:
@@ -621,11 +625,11 @@ def describe(document: Document, name: str, form: SubmittedForm, files: Sequence
                 edit(attribute, form, files)
         with refusals.for_field("missing"):
             if "missing" in form and form["missing"].strip() != missing_text(attribute):
-                put(attribute, ("missing",), _missing(form["missing"]) or None)
+                put(attribute, ("missing",), parse_categories(form["missing"]) or None)
     return out
 
 
-def _text(x: Any) -> str:
+def value_text(x: Any) -> str:
     """Return a value of a document as a field shows it."""
     return "" if x is None else number_text(x) if isinstance(x, float) else str(x)
 
@@ -633,7 +637,7 @@ def _text(x: Any) -> str:
 def number_shown(attribute: Mapping[str, Any], key: str) -> str | None:
     """Return a number of an attribute as a form shows it; None for a rule, which forms do not write."""
     value = attribute.get(key)
-    return None if isinstance(value, Mapping | list) else _text(value)
+    return None if isinstance(value, Mapping | list) else value_text(value)
 
 
 def _changed(attribute: Mapping[str, Any], form: SubmittedForm, key: str) -> bool:
@@ -673,7 +677,7 @@ def _amount(attribute: Document, form: SubmittedForm, _files: Sequence[str]) -> 
         shown_ceilings = ceilings_text(attribute)
         with refusals.for_field("ceilings"):
             if shown_ceilings is not None and form.get("ceilings", shown_ceilings) != shown_ceilings:
-                put(attribute, ("ceilings",), [_tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
+                put(attribute, ("ceilings",), [tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
 
 
 def _hierarchy(attribute: Document, form: SubmittedForm, files: Sequence[str]) -> None:
@@ -776,7 +780,7 @@ def _listed(text: str) -> tuple[list[Any], list[str] | None]:
         if match is None:
             raise SpecError(
                 "form-code-line-invalid",
-                f"The line {_short(line)} is not a code.",
+                f"The line {shortened(line)} is not a code.",
                 "Each line must hold a code, or code = label.",
                 "Correct this line.",
                 "Nothing was changed.",
@@ -809,7 +813,7 @@ def _unquoted(text: str) -> str:
     except ValueError:
         raise SpecError(
             "form-quotes-invalid",
-            f"The quoted text {_short(text)} cannot be read.",
+            f"The quoted text {shortened(text)} cannot be read.",
             "A text that starts with a quotation mark is read as a JSON string.",
             'End it with a quotation mark, and write \\" for such a mark and \\\\ for a backslash in it.',
             "Nothing was changed.",
@@ -819,7 +823,7 @@ def _unquoted(text: str) -> str:
 def cuts_text(attribute: Mapping[str, Any]) -> str:
     """Return cuts as a form shows them."""
     cuts = attribute.get("cuts")
-    return ", ".join(map(_text, cuts)) if isinstance(cuts, list) else ""
+    return ", ".join(map(value_text, cuts)) if isinstance(cuts, list) else ""
 
 
 def ceilings_text(attribute: Mapping[str, Any]) -> str | None:
@@ -828,27 +832,41 @@ def ceilings_text(attribute: Mapping[str, Any]) -> str | None:
     if ceilings is None:
         return ""
     has_numbers = isinstance(ceilings, list) and all(map(is_plain, ceilings))
-    return ", ".join(map(_text, ceilings)) if has_numbers else None
+    return ", ".join(map(value_text, ceilings)) if has_numbers else None
 
 
 def missing_text(attribute: Mapping[str, Any]) -> str:
-    """Return the missing-value categories, a line each: `cell = code, code`."""
+    """Return the missing-value categories, a line each: `label = code, code`."""
     categories = attribute.get("missing")
-    if not isinstance(categories, Mapping):
-        return ""
-    return "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in categories.items())
+    return "\n".join(_category_text(k, v) for k, v in categories.items()) if isinstance(categories, Mapping) else ""
 
 
-def _missing(text: str) -> dict[str, list[Any]]:
+def _category_text(label: str, codes: Any) -> str:
+    """Return a category as people write it; as JSON if this would read as another."""
+    if isinstance(codes, list) and codes:
+        text = f"{label} = {', '.join(map(code_text, codes))}"
+        with contextlib.suppress(SpecError):
+            read = parse_categories(text)
+            if [(k, [(type(x), x) for x in v]) for k, v in read.items()] == [(label, [(type(x), x) for x in codes])]:
+                return text
+    return f"{json.dumps(label)} = {json.dumps(codes)}"
+
+
+def parse_categories(text: str) -> dict[str, list[Any]]:
+    """Return the codes of each label of a text: a line each, `label = code, code`.
+
+    Raises:
+        SpecError: A line has no label, or what follows are no codes.
+    """
     out: dict[str, list[Any]] = {}
     for line in filter(str.strip, text.replace("\r\n", "\n").split("\n")):
         match = re.fullmatch(r'\s*(?P<cell>"(?:[^"\\]|\\.)*"|[^"=]+?)\s*=\s*(?P<codes>.*?)\s*', line)
         if match is None:
             raise SpecError(
-                "form-missing-line-invalid",
-                f"The line {_short(line)} is not a cell for missing values.",
-                "Each line must hold a cell and its codes.",
-                "Write `cell = code, code`, such as `unknown = 9, 99`.",
+                "form-categories-line-invalid",
+                f"The line {shortened(line)} is not a label with its codes.",
+                "Each line must hold a label, an equals sign and codes.",
+                "Write `label = code, code`, such as `unknown = 9, 99`.",
                 "Nothing was changed.",
             )
         codes = match["codes"]
@@ -860,16 +878,16 @@ def _missing(text: str) -> dict[str, list[Any]]:
             )
         except (ValueError, RecursionError):
             raise SpecError(
-                "form-missing-codes-unreadable",
-                f"The codes {_short(codes)} of a missing value cannot be read.",
+                "form-categories-codes-unreadable",
+                f"The codes {shortened(codes)} cannot be read.",
                 "",
                 "Write the codes with commas between them.",
                 "Nothing was changed.",
             ) from None
         if not all(isinstance(x, bool | int | str) for x in listed):
             raise SpecError(
-                "form-missing-codes-invalid",
-                f"The codes {_short(codes)} of a missing value have a value of another type.",
+                "form-categories-codes-invalid",
+                f"The codes {shortened(codes)} have a value of another type.",
                 "Codes must be whole numbers, texts, true or false.",
                 "Correct the codes.",
                 "Nothing was changed.",
@@ -892,7 +910,7 @@ def target_of(table: Any) -> tuple[str, str | None]:
     for kind in TARGETS:
         target = value_at(table, (kind,))
         if target is not None:
-            return kind, _text(target) if is_plain(target) else None
+            return kind, value_text(target) if is_plain(target) else None
     return "margin", ""
 
 
@@ -906,7 +924,7 @@ def confidence_of(document: Mapping[str, Any]) -> float | None:
 def meaning_of(table: Any) -> tuple[float, float] | None:
     """Return an example count and the margin of a table; None unless the table counts records within one margin."""
     kind, number_of_target = target_of(table)
-    target = _read(number_of_target or "")
+    target = number_of(number_of_target or "")
     if kind != "margin" or not 0 < target < 1e15 or any(key in table for key in AMOUNT_STATISTICS):
         return None
     # The first of 1, 2, 5, 10, 20, ... of which the margin is at most a tenth.
@@ -947,99 +965,14 @@ def _write_target(table: Any, i: int, form: SubmittedForm) -> None:
         if chosen not in TARGETS:
             raise SpecError(
                 "form-target-unknown",
-                f"The target is {_short(chosen)}.",
+                f"The target is {shortened(chosen)}.",
                 f"It must be one of {', '.join(TARGETS)}.",
                 "Choose one of these.",
                 "Nothing was changed.",
             )
     value = real(text, f"the {chosen} of table {i + 1}")
     table.pop(kind, None)
-    table[chosen] = _tidy(value)
-
-
-def add_table(document: Document, form: SubmittedForm) -> Document:
-    """Add a table, or all tables of a pattern of the attributes that are not shown in each of them."""
-    out = copy.deepcopy(document)
-    names, cumulative = [str(x) for x in domain_of(out)] + levels_of(out), form.get("cumulative", "")
-    shown_names = [x for x in form.all("show") if x != cumulative]
-    new: Document = {}
-    with Refusals() as refusals:
-        for field, attribute_names in (("show", shown_names), ("cumulative", [cumulative] if cumulative else [])):
-            with refusals.for_field(field):
-                wrong = next((x for x in attribute_names if x not in names), None)
-                if wrong is not None:
-                    raise SpecError(
-                        "form-attribute-unknown",
-                        f"The draft has no attribute {_short(wrong)} to show.",
-                        "",
-                        "Reload the page, and choose an attribute.",
-                        "Nothing was changed.",
-                    )
-        with refusals.for_field("pattern"):
-            if form.get("pattern", ""):
-                new["pattern"] = _chosen(form, "pattern", [*PATTERNS])
-        if shown_names:
-            new["attributes"] = shown_names
-        if cumulative:
-            new["cumulative"] = cumulative
-        with refusals.for_field("told"):
-            _of_amount(new, form, names)
-        with refusals.for_field("number"):
-            new["margin"] = _tidy(real(form.get("number", ""), "the margin"))
-    listed = out.setdefault("tables", [])
-    if not isinstance(listed, list):
-        raise SpecError(
-            "draft-tables-not-a-list",
-            "The key tables of the draft holds no list.",
-            "Tables are a list: each has a section [[tables]].",
-            "Correct the draft on the page File.",
-            "Nothing was changed.",
-            place="tables",
-        )
-    listed.append(new)
-    return out
-
-
-def _of_amount(new: Document, form: SubmittedForm, names: Sequence[str]) -> None:
-    """Set the quantity of an amount that a table shows, in place of the number of records."""
-    statistic, amount = form.get("told", ""), form.get("amount", "")
-    ceiling, reference = form.get("ceiling", "").strip(), form.get("reference", "").strip()
-    with Refusals() as refusals:
-        with refusals.for_field("told"):
-            if statistic:
-                _chosen(form, "told", AMOUNT_STATISTICS)
-            elif amount:
-                raise SpecError(
-                    "form-statistic-missing",
-                    f"The amount {_short(amount)} is chosen, and no statistic.",
-                    f"The statistic must be one of {', '.join(AMOUNT_STATISTICS)}.",
-                    "Choose the statistic.",
-                    "Nothing was changed.",
-                )
-        with refusals.for_field("amount"):
-            if statistic and amount not in names:
-                raise SpecError(
-                    "form-amount-missing",
-                    f"The statistic {statistic} is chosen, and no attribute for it.",
-                    "A statistic belongs to one attribute.",
-                    "Choose the attribute.",
-                    "Nothing was changed.",
-                )
-            if statistic:
-                new[statistic] = amount
-        for key, text, owner in (("ceiling", ceiling, "sum"), ("reference", reference, "mean")):
-            with refusals.for_field(key):
-                if text and statistic != owner:
-                    raise SpecError(
-                        "form-option-of-other-statistic",
-                        f"A {key} is given, and the table is not a {owner}.",
-                        f"A {key} belongs to a {owner}.",
-                        f"Leave the {key} empty, or choose a {owner}.",
-                        "Nothing was changed.",
-                    )
-                if text:
-                    read = signed(text, f"the {key}") if key == "ceiling" else real(text, f"the {key}")
-                    new[key] = _tidy(read)
+    table[chosen] = tidy(value)
 
 
 def summed_of(document: Mapping[str, Any]) -> list[str]:
@@ -1054,7 +987,7 @@ def shown_of(document: Mapping[str, Any]) -> list[str]:
     return [*names, *levels_of(document)]
 
 
-def _tidy(x: float) -> float:
+def tidy(x: float) -> float:
     """Return this number, as an integer if it is a whole number."""
     return int(x) if x == int(x) and abs(x) < 1e15 else x
 
@@ -1069,7 +1002,7 @@ def remove_table(document: Document, index: str) -> Document:
     """Remove a table."""
     out = copy.deepcopy(document)
     listed = tables_of(out)
-    del listed[_parse_index(index, len(listed), "table")]
+    del listed[parse_index(index, len(listed), "table")]
     return out
 
 
@@ -1087,19 +1020,23 @@ def table_words(table: Any, language: Translator) -> str:
         return "?"
     if table.get("name"):
         return str(table["name"])
-    parts = _names(table.get("attributes")) + [
-        language.translate("page.heading.cumulative", name=x) for x in _names(table.get("cumulative"))
-    ]
-    for key in (key for key in VIEWS if key != "cumulative"):
-        parts += [f"{x}: {key}" for x in _names(table.get(key))]
+    text_ids = {"cumulative": "page.heading.cumulative", "groups": "studio.tables.in_groups"}
+    viewed = {
+        x: language.translate(text_ids[key], name=x) if key in text_ids else f"{x}: {key}"
+        for key in VIEWS
+        for x in as_names(table.get(key))
+    }
+    # A column with a view can be among the attributes, which only gives its place.
+    parts = [viewed.pop(x, x) for x in as_names(table.get("attributes"))]
+    parts += viewed.values()
     if "ceiling" in table:
-        parts.append(language.translate("studio.tables.up_to", ceiling=_text(table["ceiling"])))
+        parts.append(language.translate("studio.tables.up_to", ceiling=value_text(table["ceiling"])))
     if "pattern" in table:
         pattern = str(table["pattern"])
         parts.insert(0, language.translate(PATTERNS[pattern]) if pattern in PATTERNS else f"all: {pattern}")
     return " × ".join(parts) or language.translate("page.table.all")
 
 
-def _names(value: Any) -> list[str]:
+def as_names(value: Any) -> list[str]:
     """Return names, in any of their forms: one, several, or keys."""
     return [] if value is None else [str(x) for x in value] if isinstance(value, list | Mapping) else [str(value)]

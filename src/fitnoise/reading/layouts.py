@@ -36,7 +36,7 @@ from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.sampling import coefficients_of_variation, half_widths
 from fitnoise.request.attributes import NAME, Attribute
-from fitnoise.request.coverage import ValueList
+from fitnoise.request.coverage import ValueList, uncounted
 from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
 from fitnoise.request.views import RowOrder, View
@@ -261,14 +261,8 @@ def layout(
         values, ends = held, [*possible(values, margins, held, is_integer=is_integer)]
     if ends:
         margins = np.maximum(ends[1] - values, values - ends[0])
-    # the amounts, which have one entry each here
-    gone = [i for i, a in enumerate(row_labels) if a == averaged or a in table.summed]
-    free_axes = [i for i in range(len(row_labels)) if i not in gone]
-    small = [i for i in free_axes if shape[i] <= MAX_VALUES_ACROSS and not headings[i].periods]
-    # the values of a single column of labels are rows
-    axis = small[-1] if len(free_axes) > 1 and small else None
+    gone, down, axis = _placed(table, [len(x) for x in row_labels.values()], headings)
     columns = (Label(None),) if axis is None else tuple(labels[axis])
-    down = [i for i in free_axes if i != axis]
     rows = tuple(itertools.product(*(labels[i] for i in down)))
     order = [*down, *([] if axis is None else [axis]), *gone]
     # means have ends of intervals, and no sampling errors
@@ -344,6 +338,71 @@ def with_sampling(tabled: Tabled, name: str, sampling: Floats) -> pd.DataFrame:
         moe=margins,
         cv=coefficients_of_variation(values, std_errors),
     )
+
+
+@final
+@dataclass(frozen=True)
+class EmptyTable:
+    """The labels of a table, where its layout shows them.
+
+    stubs: The headings of the label columns.
+    across: The heading of the columns across; None if there is one column of numbers.
+    rows: The labels of the first rows, one for each of the stubs.
+    columns: The labels of the columns across; one label without a text if there are none across.
+    row_total: The number of all rows.
+    numbers: The number of all numbers, without totals.
+    uncounted: The values that no number counts, by attribute.
+    """
+
+    stubs: tuple[Heading, ...]
+    across: Heading | None
+    rows: tuple[tuple[Label, ...], ...]
+    columns: tuple[Label, ...]
+    row_total: int
+    numbers: int
+    uncounted: tuple[ValueList, ...]
+
+
+def empty_table(publication: Publication, table: Table, max_rows: int) -> EmptyTable:
+    """Return the labels of a table as the layout of its numbers will have them, without totals.
+
+    Args:
+        publication: The publication of the table.
+        table: The table.
+        max_rows: The largest number of rows to return.
+    """
+    domain = publication.domain
+    row_labels = table.labels(domain)
+    attributes = {a: domain[a] for a in row_labels if a in domain}
+    headings = [_heading(table, attributes.get(a), a, periods=a == publication.series) for a in row_labels]
+    labels = [_labels(publication, table, attributes.get(a), a, names) for a, names in row_labels.items()]
+    _, down, axis = _placed(table, [len(x) for x in labels], headings)
+    columns = (Label(None),) if axis is None else tuple(labels[axis])
+    row_total = math.prod(len(labels[i]) for i in down)
+    return EmptyTable(
+        stubs=tuple(headings[i] for i in down),
+        across=None if axis is None else headings[axis],
+        rows=tuple(itertools.islice(itertools.product(*(labels[i] for i in down)), max_rows)),
+        columns=columns,
+        row_total=row_total,
+        numbers=row_total * len(columns),
+        uncounted=uncounted(table, domain),
+    )
+
+
+def _placed(table: Table, sizes: Sequence[int], headings: Sequence[Heading]) -> tuple[list[int], list[int], int | None]:
+    """Return the places of the columns of amounts, of those whose labels are rows, and of the one that is across.
+
+    sizes: The number of labels of each column, without totals.
+    """
+    averaged = None if table.averaged is None else table.averaged[0]
+    # the amounts, which have one entry each in a layout
+    gone = [i for i, h in enumerate(headings) if h.name == averaged or h.name in table.summed]
+    free_axes = [i for i in range(len(headings)) if i not in gone]
+    small = [i for i in free_axes if sizes[i] <= MAX_VALUES_ACROSS and not headings[i].periods]
+    # the values of a single column of labels are rows
+    axis = small[-1] if len(free_axes) > 1 and small else None
+    return gone, [i for i in free_axes if i != axis], axis
 
 
 def _totals(rows: Sequence[tuple[Label, ...]], columns: Sequence[Label], *, across: bool) -> npt.NDArray[np.bool_]:

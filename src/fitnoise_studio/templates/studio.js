@@ -14,6 +14,8 @@
     : x.options ? ([...x.options].find((o) => o.defaultSelected) || x.options[0] || {}).value : x.defaultValue);
   const fields = (part) => [...part.querySelectorAll("form:not([data-live]) [name]:not([type=hidden])")];
 
+  const texts = (part) => [...part.querySelectorAll(":is(textarea, input:not([type]), [type=text])[name]")];
+
   function unsent(part, sent) {
     return new Map(fields(part).filter((x) => x.form !== sent && told(x) !== asMade(x)).map((x) => [known(x), [told(x), asMade(x)]]));
   }
@@ -105,12 +107,15 @@
       if (!here || part.parentElement.closest("[data-part]")) continue;
       if (part.dataset.base !== undefined) here.dataset.base = part.dataset.base;
       if (here.innerHTML === part.innerHTML) continue;
-      const kept = unsent(here, sent);
+      const kept = unsent(here, sent), open = [...here.querySelectorAll("details[open][id]")].map((x) => x.id);
       here.replaceChildren(...part.childNodes);
+      for (const x of here.querySelectorAll("details[id]")) if (open.includes(x.id)) x.open = true;
       restore(here, kept);
     }
     const there = focused && document.getElementById(focused);
     if (there && there !== document.activeElement) there.focus({ preventScroll: true });
+    const wanted = sent && document.querySelector("[data-focus]"); // what a button added
+    if (wanted) { wanted.removeAttribute("data-focus"); wanted.focus(); }
     mark();
     sliders();
   }
@@ -130,6 +135,7 @@
     if (running.has(action)) running.get(action).abort();
     const control = new AbortController(), said = document.getElementById("alert").dataset;
     running.set(action, control);
+    const asSent = new Map(texts(form).map((x) => [known(x), x.value]));
     const price = form.dataset.live === undefined ? null : document.getElementById("price");
     if (price) price.setAttribute("aria-busy", "true");
     try {
@@ -142,9 +148,13 @@
       if (go && /^\/(?!\/)/.test(go)) location.assign(root + go.slice(1));
       else if (reply.status === 403) tell(await reply.text().then((x) => (x.startsWith("<") ? said.again : x)));
       else if (reply.status !== 204) {
-        place(await reply.text(), form);
+        const html = await reply.text();
+        const typed = new Map(texts(form).filter((x) => x.value !== asSent.get(known(x))).map((x) => [known(x), x.value]));
+        place(html, form);
+        // A form that only comes back with other fields keeps what was typed since it was sent.
+        if (button?.name === "again") for (const x of texts(document)) if (typed.has(known(x))) x.value = typed.get(known(x));
         if (!reply.ok) refuse(form);
-        if (!reply.ok && button) show(); // whoever types on in a live form is not led away
+        if (!reply.ok && button && button.name !== "again") show(); // whoever types on in a live form is not led away
         if (source && source.readyState !== EventSource.CLOSED) listen(); // an event may have overtaken the reply: told again
       }
     } catch (error) {
@@ -183,11 +193,21 @@
       changed.setAttribute("aria-valuetext", "± " + field.value);
     } else sliders();
     mark();
+    if (changed.form && changed.form.dataset.build !== undefined) build(changed);
     if (changed.form && changed.form.dataset.live !== undefined) {
       clearTimeout(quiet);
       quiet = setTimeout(() => send(changed.form), 120);
     }
   });
+
+  // A form that is built: a choice may need other fields, so it comes back with them; a text changes the preview alone.
+  function build(changed) {
+    const chosen = changed.matches("[data-again]");
+    const button = changed.form.querySelector(`[name=again][value=${chosen ? "choice" : "preview"}]`);
+    clearTimeout(quiet);
+    const id = button && `#${changed.form.id} [name=again][value=${button.value}]`; // the form may be replaced meanwhile
+    if (id) quiet = setTimeout(() => { const x = document.querySelector(id); if (x) send(x.form, x); }, chosen ? 0 : 200);
+  }
 
   function listen() {
     if (!body.dataset.on || body.dataset.on === "wrong") return;
