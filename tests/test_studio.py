@@ -24,7 +24,7 @@ from fitnoise import data
 from fitnoise.interfaces import commands
 from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.kernel.units import Account, PrivacyUnit
-from fitnoise.messages import COMPLETE_LANGUAGES
+from fitnoise.messages import COMPLETE_LANGUAGES, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.release import Release
@@ -321,11 +321,28 @@ def test_two_tabs_do_not_undo_each_other(client):
     assert client.post("/tables", {"number.0": "6", "turn": "3", **one}).status_code == 200  # it knows its own change
     assert client.post("/tables", {"number.0": "7", "turn": "2", **one}).status_code == 204  # an older one
     other = client.post("/tables", {"number.1": "8", "turn": "1", "tab": "2", "base": base})
-    assert (other.status_code, "Another tab or another program changed the draft" in other.text) == (409, True)
+    assert (other.status_code, "Another tab or program changed this draft" in other.text) == (409, True)
     assert [t["margin"] for t in tomllib.loads(client.folder.text())["tables"]] == [6, 9.5]
     assert client.post("/tables", {"number.1": "8", "turn": "2", "tab": "2"}).status_code == 200
     stale = client.post("/tables", {"number.0": "5", "turn": "4", **one})
     assert stale.status_code == 409
+
+
+def test_differences_are_named_by_page_and_part():
+    one = {"title": "a", "privacy": {"max_records": 1}, "data": {"max_records": 5}, "domain": {"x": {"codes": [1]}}}
+    two = {**one, "privacy": {"max_records": 2}, "domain": {"x": {"codes": [1, 2]}, "y": 3}, "tables": [{"margin": 4}]}
+    assert forms.differences(one, one, "en") == []
+    assert [x[:2] for x in forms.differences(one, two, "en")] == [
+        ("describe", "x"),
+        ("protect", ""),
+        ("describe", "y"),
+        ("tables", f"1. {forms.table_words({'margin': 4}, translator('en'))}"),
+    ]
+    values = {x[:2]: x[2:] for x in forms.differences(one, two, "en")}
+    assert values["protect", ""] == ("max_records = 1", "max_records = 2")
+    assert values["describe", "x"] == ("codes = [1]", "codes = [1, 2]")
+    assert values["describe", "y"] == ("–", " = 3")
+    assert [*values.values()][3] == ("–", "margin = 4")
 
 
 def test_save_refuses_what_another_program_changed(client):

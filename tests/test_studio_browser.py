@@ -3,6 +3,7 @@
 `FITNOISE_PICTURES=new` takes the pictures of the tutorial again.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -344,6 +345,7 @@ def test_a_release_is_one_whatever_its_page_does(page, studio_folder, ends):
     os.kill(process.pid, signal.SIGSTOP)
     page.reload()
     assert page.inner_text("#head").startswith("Releasing")
+    check(page)
     page.go_back()
     assert "its state" in page.inner_text("#state")
     page.check("text=people.csv")
@@ -357,6 +359,7 @@ def test_a_release_is_one_whatever_its_page_does(page, studio_folder, ends):
     os.kill(process.pid, signal.SIGKILL if ends == "killed" else signal.SIGCONT)
     page.wait_for_function("() => !document.querySelector('#head').innerText.startsWith('Releasing')")
     assert page.inner_text("#head").startswith({"killed": "Not released", "released": "Released: release"}[ends])
+    check(page)
     charges = 0
     if (studio_folder / "budget.sqlite").exists():
         with fn.Ledger(studio_folder / "budget.sqlite") as ledger:
@@ -367,20 +370,147 @@ def test_a_release_is_one_whatever_its_page_does(page, studio_folder, ends):
     assert page.told == []
 
 
-def test_of_two_tabs_the_later_is_notified_and_keeps_its_input(page, studio_folder):
+@pytest.mark.parametrize("choice", ["take", "keep"])
+def test_of_two_tabs_the_later_chooses_what_stays(page, studio_folder, choice):
+    """Its input stays in the form, and both values are side by side."""
     filled(studio_folder)
+    before = [t["margin"] for t in load(studio_folder / "spec.toml")["tables"]]
     page.goto(page.address + "tables")
     other = page.context.new_page()
     other.goto(page.address + "tables")
     page.fill('[id="number.0"]', "5")
     page.wait_for_selector("#save")
     other.fill('[id="number.1"]', "8")
-    other.wait_for_selector("#alert .wrong")
-    assert "Another tab or another program changed the draft" in other.inner_text("#alert")
+    other.wait_for_selector("#keep")
     assert other.input_value('[id="number.1"]') == "8"
-    tables = load(studio_folder / ".studio" / "draft.toml")["tables"]
-    assert [t["margin"] for t in tables] == [5, 9.5]
+    draft = studio_folder / ".studio" / "draft.toml"
+    assert [t["margin"] for t in load(draft)["tables"]] == [5, 9.5]
+    shown_rows = [x.split("\t") for x in other.inner_text("#alert tbody").split("\n")]
+    assert [(here, there) for _, here, there in shown_rows] == [
+        (f"margin = {before[0]}", "margin = 5"),
+        ("margin = 8", "margin = 9.5"),
+    ]
+    check(other)
+    other.click(f"#{choice}")
+    if choice == "take":
+        other.wait_for_function("() => document.getElementById('number.0').value === '5'")
+        assert other.input_value('[id="number.1"]') == "9.5"
+        assert [t["margin"] for t in load(draft)["tables"]] == [5, 9.5]
+    else:
+        other.wait_for_function("() => !document.getElementById('alert').innerText")
+        assert [t["margin"] for t in load(draft)["tables"]] == [before[0], 8]
     page.told = [x for x in page.told if "409" not in x]
+    assert page.told == []
+
+
+@contextlib.contextmanager
+def another_studio(folder, browser):  # noqa: F811
+    """Yield a page of a second studio of the same folder, in a browser of its own."""
+    with serve.serving(Folder(folder)) as server:
+        context = browser.new_context()
+        opened = context.new_page()
+        opened.set_default_timeout(SECONDS)
+        opened.goto(server.page.as_uri())
+        opened.address = server.session.origin + server.session.home
+        opened.wait_for_url(opened.address)
+        yield opened
+        context.close()
+
+
+@pytest.mark.slow
+def test_two_studios_of_one_folder_do_not_undo_each_other(page, studio_folder, browser):  # noqa: F811
+    """A change of one is a conflict in the other; a plan that one certifies, both release, once at a time."""
+    filled(studio_folder)
+    with another_studio(studio_folder, browser) as other:
+        page.goto(page.address + "tables")
+        other.goto(other.address + "tables")
+        page.fill('[id="number.0"]', "5")
+        page.wait_for_selector("#save")
+        other.fill('[id="number.1"]', "8")
+        other.wait_for_selector("#keep")
+        other.click("#take")
+        other.wait_for_function("() => document.getElementById('number.0').value === '5'")
+        page.goto(page.address + "prove")
+        page.click("#certify")
+        page.wait_for_selector("#jobs .seal")
+        other.wait_for_function("() => document.getElementById('state').innerText.includes('Certified')")
+        for tab, out in ((page, "one"), (other, "two")):
+            tab.goto(tab.address + "release")
+            tab.check("text=people.csv")
+            tab.fill("#out", out)
+            tab.click("#ask")
+            tab.fill("#typed", "people")
+        page.click("#release-once")
+        page.wait_for_selector("#where .good")
+        other.click("#release-once")  # requested before the charge of the first
+        other.wait_for_selector("#alert .wrong")
+        assert "The ledger changed after this release was requested." in other.inner_text("#alert")
+    with fn.Ledger(studio_folder / "budget.sqlite") as ledger:
+        assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
+    assert not (studio_folder / "two").exists()
+    assert page.told == []
+
+
+@pytest.mark.slow
+def test_a_release_goes_on_without_browser_and_studio(studio_folder, browser):  # noqa: F811
+    """Both are closed while it is held; a later studio shows it, and the draft is as it was."""
+    filled(studio_folder)
+    with another_studio(studio_folder, browser) as tab:
+        tab.goto(tab.address + "prove")
+        tab.click("#certify")
+        tab.wait_for_selector("#jobs .seal")
+        tab.goto(tab.address + "release")
+        tab.check("text=people.csv")
+        tab.click("#ask")
+        tab.fill("#typed", "people")
+        tab.click("#release-once")
+        tab.wait_for_url(re.compile(r"/release/[0-9a-f]{32}$"))
+        number = tab.url.rpartition("/")[2]
+    with another_studio(studio_folder, browser) as later:
+        later.goto(f"{later.address}release/{number}")
+        later.wait_for_selector("#where .good")
+        assert later.inner_text("#head").startswith("Released: release")
+        later.goto(later.address + "tables")
+        assert later.input_value('[id="number.1"]') == "9.5"
+
+
+def test_a_page_says_that_its_studio_is_gone(studio_folder, browser):  # noqa: F811
+    """Entries stay on the page."""
+    with serve.serving(Folder(studio_folder)) as server:
+        tab = browser.new_context().new_page()
+        tab.goto(server.page.as_uri())
+        tab.goto(server.session.origin + server.session.home + "tables")
+        tab.wait_for_selector("#price .cost")
+    tab.wait_for_selector("#alert .wrong")
+    assert "The studio does not answer." in tab.inner_text("#alert")
+    assert tab.input_value('[id="number.0"]') == "15"
+    tab.context.close()
+
+
+@pytest.mark.parametrize("choice", ["take", "draft"])
+def test_a_specification_that_another_program_changed_is_taken_or_left(page, studio_folder, choice):
+    """A file that comes later is listed on the next view of the page."""
+    filled(studio_folder)
+    page.goto(page.address + "tables")
+    page.fill('[id="number.0"]', "5")
+    page.wait_for_selector("#save")
+    spec = studio_folder / "spec.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("margin = 9.5", "margin = 7"), encoding="utf-8")
+    page.wait_for_function("() => document.getElementById('state').innerText.includes('Another program changed')")
+    assert page.locator("#save").count() == 0
+    if choice == "take":
+        page.click("#discard")
+        page.wait_for_url(page.address + "describe")
+        page.goto(page.address + "tables")
+        assert page.input_value('[id="number.1"]') == "7"
+    else:
+        page.click("#state a")
+        page.wait_for_selector("#text")
+        assert "9.5" in page.input_value("#text")
+        assert "margin = 7" in spec.read_text(encoding="utf-8")
+    (studio_folder / "later.csv").write_text("area,age\n", encoding="utf-8")
+    page.goto(page.address + "data")
+    assert page.locator("text=later.csv").count() == 1
     assert page.told == []
 
 

@@ -104,6 +104,10 @@ def _parts(studio: Studio, page_name: str, status: int = 200, *, alert: str = ""
 
 
 def _wrong(studio: Studio, error: FitnoiseError) -> Response:
+    if isinstance(error, DraftChanged) and error.differences:
+        return HTMLResponse(
+            render_part("conflict", studio.language, settings=error.differences, base=error.present), 409
+        )
     status = 409 if isinstance(error, DraftChanged) else 422
     fields = error.fields if isinstance(error, Refused) else {}
     return HTMLResponse(render_part("alert", studio.language, why=str(error), fields=fields), status)

@@ -85,7 +85,16 @@ gap = 1e-6
 
 @final
 class DraftChanged(FitnoiseError):
-    """The error of a change by another page or program in the meantime."""
+    """The error of a change by another page or program in the meantime.
+
+    **Attributes**
+
+    * `differences`: For each changed setting its place, the refused value and the present value; empty if unknown.
+    * `present`: The digest of the present draft, from which the change can be made again.
+    """
+
+    differences: Sequence[tuple[str, str, str, str]] = ()
+    present: str = ""
 
 
 class _Listing(NamedTuple):

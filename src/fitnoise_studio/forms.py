@@ -20,7 +20,7 @@ from typing import Any
 from fitnoise.errors import SpecError
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
-from fitnoise.messages import Translator
+from fitnoise.messages import Translator, translator
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
 from fitnoise.request.spec_errors import not_toml, number_advice
@@ -1012,6 +1012,44 @@ PATTERNS = {
     "triples": "studio.tables.all_triples",
 }
 """The id of the text of each pattern."""
+
+
+def differences(
+    document: Mapping[str, Any], other: Mapping[str, Any], language: str
+) -> list[tuple[str, str, str, str]]:
+    """Return the settings in which two drafts differ: the page, the part of the page, and both values.
+
+    The part is an attribute or a table in words; other settings of a page are one part, "".
+    """
+    places = []
+    for draft in (document, other):
+        texts: dict[tuple[str, str], dict[tuple[str, ...], str]] = {}
+        for name, keys in domain_of(draft).items():
+            texts["describe", name] = _leaves(keys)
+        for i, table in enumerate(tables_of(draft), 1):
+            texts["tables", f"{i}. {table_words(table, translator(language))}"] = _leaves(table)
+        accuracy = {k: draft[k] for k in ("accuracy", "budget") if k in draft}
+        rest = {k: x for k, x in draft.items() if k not in ("domain", "tables", "accuracy", "budget")}
+        places.append({**texts, ("tables", ""): _leaves(accuracy), ("protect", ""): _leaves(rest)})
+    here, there = places
+    out = []
+    for page, part in dict.fromkeys([*here, *there]):
+        mine, theirs = here.get((page, part), {}), there.get((page, part), {})
+        keys = [k for k in dict.fromkeys([*mine, *theirs]) if mine.get(k) != theirs.get(k)]
+        if keys:
+            values = [", ".join(f"{k[-1]} = {x[k]}" for k in keys if k in x) or "–" for x in (mine, theirs)]
+            out.append((page, part, values[0], values[1]))
+    return out
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ("",)) -> dict[tuple[str, ...], str]:
+    """Return the settings of a part of a draft as texts, by their keys."""
+    if not isinstance(value, Mapping):
+        return {path: str(value)}
+    out: dict[tuple[str, ...], str] = {}
+    for key, x in value.items():
+        out |= _leaves(x, (*path, str(key)))
+    return out
 
 
 def table_words(table: Any, language: Translator) -> str:

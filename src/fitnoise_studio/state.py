@@ -13,7 +13,7 @@ from markupsafe import Markup
 from fitnoise.errors import FitnoiseError
 from fitnoise_studio import forms
 from fitnoise_studio.access import StudioSession, SubmittedForm
-from fitnoise_studio.folder import Folder, digest
+from fitnoise_studio.folder import DraftChanged, Folder, digest
 from fitnoise_studio.page_parts import render_part
 from fitnoise_studio.releasing import STAGES, Releases, ReleaseState, progress_of
 from fitnoise_studio.workers import Job, Jobs, QuestionReplaced, Worker
@@ -100,7 +100,13 @@ class Studio:
             base = now if tab_state is not None and tab_state[1] == now else form.get("base", "")
             new = make(text)
             if new != text or base != now:
-                self.folder.accept(new, base)
+                try:
+                    self.folder.accept(new, base)
+                except DraftChanged as error:
+                    with contextlib.suppress(FitnoiseError):
+                        error.differences = forms.differences(forms.parse(new), forms.parse(text), self.language)
+                        error.present = now
+                    raise
             # A server keeps at most 1,000 pages in mind; further pages must state their base.
             if tab and (tab in self._tabs or len(self._tabs) < 1000):
                 self._tabs[tab] = order, digest(new)

@@ -3,7 +3,7 @@
 (() => {
   const root = new URL(".", document.currentScript.src).href; // where all of this server lies
   const body = document.body, running = new Map();
-  let turn = 0, quiet = 0, source = null;
+  let turn = 0, quiet = 0, gone = 0, source = null;
 
   // What is written in other forms than the one that was sent, and not sent yet, outlives the parts that are replaced.
   // Those that are live are sent as they are written to, and name tables by their places.
@@ -127,7 +127,18 @@
     document.getElementById("alert").replaceChildren(said);
   }
 
+  // Another tab changed the draft: take its version, or make this change again from there.
+  let last = null;
+
+  document.addEventListener("click", (event) => {
+    if (event.target.id === "take") location.reload();
+    if (event.target.id !== "keep") return;
+    document.getElementById("content").dataset.base = event.target.dataset.base;
+    send(...last);
+  });
+
   async function send(form, button) {
+    last = [form, button];
     const action = form.getAttribute("action"), fields = new URLSearchParams(new FormData(form, button));
     fields.set("base", document.getElementById("content")?.dataset.base || ""); // what is told of another tab changes no base
     fields.set("tab", body.dataset.tab || "");
@@ -214,6 +225,12 @@
     if (source) source.close();
     source = new EventSource(root + "events?on=" + encodeURIComponent(body.dataset.on));
     source.onmessage = (event) => place(event.data);
+    // A reload of the page ends the stream as well; a studio that is gone does not come back.
+    source.onerror = () => {
+      clearTimeout(gone);
+      gone = setTimeout(() => source.readyState === EventSource.OPEN || tell(document.getElementById("alert").dataset.silent), 2000);
+    };
+    source.onopen = () => clearTimeout(gone);
   }
 
   addEventListener("pagehide", () => source && source.close());
