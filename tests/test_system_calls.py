@@ -43,13 +43,15 @@ COUNTS = np.arange(6).reshape(3, 2)
 MESSAGE_BYTES = 4096
 
 RELEASE = """
-import mmap, os, signal, sys
+import mmap, os, signal, sys, tempfile
 import numpy as np, fitnoise as fn
 
 plan = fn.Plan.from_json(open(sys.argv[1], encoding="utf-8").read())
 release, counts = fn.release, np.arange(6).reshape(3, 2)
 shared = open(sys.argv[2], "r+b")
 shared_text = mmap.mmap(shared.fileno(), 4096)
+with tempfile.TemporaryDirectory() as place:  # what is imported here, no child imports
+    release(plan, counts, ledger=place + "/ledger.db", directory=place + "/r")
 while place := sys.stdin.readline().rstrip():
     shared_text[:] = bytes(4096)
     child = os.fork()
@@ -135,28 +137,33 @@ class Server:
         return "INJECTED" in (self.folder / "trace").read_text(errors="replace")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ledger", ["new", "existing"])
-def test_a_release_killed_at_any_system_call_is_finished_by_the_same_call(plan, tmp_path, ledger):
+@pytest.fixture(scope="module")
+def server(plan, tmp_path_factory):
     if not traced():
         pytest.skip("needs strace, and to be allowed to trace")
+    with Server(plan, tmp_path_factory.mktemp("releases")) as started:
+        yield started
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ledger", ["new", "existing"])
+def test_a_release_killed_at_any_system_call_is_finished_by_the_same_call(plan, server, ledger):
     states_seen = []
-    with Server(plan, tmp_path) as server:
-        for call, stride in CALLS.items():
-            states, killed = [], True
-            while killed:
-                folder = server.folder_for(f"{call}{len(states)}", ledger)
-                moment = 1 + (1 if STRIKES_ALL and call in WRITES else stride) * len(states)
-                ended, _ = server.released(folder, call, "signal=KILL", moment)
-                killed = ended != 0
-                assert ended in (0, signal.SIGKILL)
-                states.append(state(plan, folder))
-                if killed:
-                    finished(plan, folder)
-                shutil.rmtree(folder)
-            assert states[-1] == "whole"
-            assert states == sorted(states, key=["nothing", "charged", "whole"].index)
-            states_seen += states[:-1]
+    for call, stride in CALLS.items():
+        states, killed = [], True
+        while killed:
+            folder = server.folder_for(f"{call}{len(states)}", ledger)
+            moment = 1 + (1 if STRIKES_ALL and call in WRITES else stride) * len(states)
+            ended, _ = server.released(folder, call, "signal=KILL", moment)
+            killed = ended != 0
+            assert ended in (0, signal.SIGKILL)
+            states.append(state(plan, folder))
+            if killed:
+                finished(plan, folder)
+            shutil.rmtree(folder)
+        assert states[-1] == "whole"
+        assert states == sorted(states, key=["nothing", "charged", "whole"].index)
+        states_seen += states[:-1]
     if STRIKES_ALL:
         print_line(f"killed, {ledger} ledger: {len(states_seen)} moments, {dict(collections.Counter(states_seen))}")
     assert states_seen.count("nothing") > 10
@@ -166,34 +173,31 @@ def test_a_release_killed_at_any_system_call_is_finished_by_the_same_call(plan, 
 @pytest.mark.slow
 @pytest.mark.parametrize("ledger", ["new", "existing"])
 @pytest.mark.parametrize("error", ERRORS)
-def test_an_error_of_the_disk_says_what_the_ledger_says_and_the_same_call_finishes(plan, tmp_path, error, ledger):
-    if not traced():
-        pytest.skip("needs strace, and to be allowed to trace")
+def test_an_error_of_the_disk_says_what_the_ledger_says_and_the_same_call_finishes(plan, server, error, ledger):
     states_seen = collections.Counter()
-    with Server(plan, tmp_path) as server:
-        for call in WRITES:
-            stride, moment = 1 if STRIKES_ALL else CALLS[call], 1
-            if stride > 2:  # the moments of calls that are made often are dealt out to the errors
-                moment += ERRORS.index(error) * stride
-                stride *= len(ERRORS)
-            while True:
-                folder = server.folder_for(f"{call}{moment}", ledger)
-                ended, message = server.released(folder, call, f"error={error}", moment)
-                assert ended in (0, 3 << 8), (call, moment, ended)
-                if not server.struck():
-                    break
-                state_found, outcome_stated = state(plan, folder), ended == 0 or outcome(message)
-                states_seen[state_found, outcome_stated if ended else "done"] += 1
-                if ended == 0:
-                    assert state_found == "whole", (call, moment)
-                else:
-                    assert outcome_stated == {"nothing": "nothing", "charged": "charged", "whole": "charged"}[
-                        state_found
-                    ] or (outcome_stated == "unknown" and call != "write"), (call, moment, state_found, message)
-                finished(plan, folder)
-                shutil.rmtree(folder)
-                moment += stride
+    for call in WRITES:
+        stride, moment = 1 if STRIKES_ALL else CALLS[call], 1
+        if stride > 2:  # the moments of calls that are made often are dealt out to the errors
+            moment += ERRORS.index(error) * stride
+            stride *= len(ERRORS)
+        while True:
+            folder = server.folder_for(f"{error}-{call}{moment}", ledger)
+            ended, message = server.released(folder, call, f"error={error}", moment)
+            assert ended in (0, 3 << 8), (call, moment, ended)
+            if not server.struck():
+                break
+            state_found, outcome_stated = state(plan, folder), ended == 0 or outcome(message)
+            states_seen[state_found, outcome_stated if ended else "done"] += 1
+            if ended == 0:
+                assert state_found == "whole", (call, moment)
+            else:
+                assert outcome_stated == {"nothing": "nothing", "charged": "charged", "whole": "charged"}[
+                    state_found
+                ] or (outcome_stated == "unknown" and call != "write"), (call, moment, state_found, message)
+            finished(plan, folder)
             shutil.rmtree(folder)
+            moment += stride
+        shutil.rmtree(folder)
     if STRIKES_ALL:
         print_line(f"{error}, {ledger} ledger: {sum(states_seen.values())} moments, {dict(states_seen)}")
     assert states_seen["charged", "charged"] > 2
