@@ -89,6 +89,7 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish():
     gc.freeze()  # what tests share is not looked through again whenever garbage is sought
+    gc.set_threshold(5000, 10, 10)  # and it is sought a seventh as often: it took a twentieth of the time
 
 
 def pytest_unconfigure():
