@@ -312,21 +312,21 @@ def test_questions_say_which_values_do_not_meet_their_conditions(tmp_path, capsy
 name = "young women"
 query = "count"
 where = { age = [0, 14], sex = "f" }
-people = 30
+people = 5
 epsilon = 1
 
 [[questions]]
 name = "two"
 query = "counts"
 where = [{ age = { values = [0, 2] } }, { sex = ["m"] }]
-people = 30
+people = 5
 epsilon = 1
 
 [[questions]]
 name = "middle"
 query = "median"
 attribute = "age"
-people = 30
+people = 5
 epsilon = 1
 """
     monkeypatch.chdir(tmp_path)
