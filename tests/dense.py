@@ -15,6 +15,7 @@ from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import StrategyGroup
 from fitnoise.kernel.designs.trees import TreeStrategy
 from fitnoise.mechanisms.rebuilding import RebuiltTables
+from fitnoise.reading.linear_forms import Forms
 from fitnoise.solving.certificates import NO_RECORD
 
 
@@ -329,3 +330,13 @@ def pair_costs(gram):
     """Squared distances between the columns of a strategy with this Gram matrix."""
     squares = gram.diagonal()
     return squares[:, None] + squares - 2 * gram
+
+
+def joined(forms):
+    """Return the rows of several forms, one after the other."""
+    pieces = {}
+    for key in dict.fromkeys(key for f in forms for key in f.pieces):
+        width = int(np.prod(key[0].shape(key[1]), dtype=np.int64))
+        blocks = [f.pieces.get(key, sp.csr_array((f.length, width))) for f in forms]
+        pieces[key] = sp.csr_array(sp.vstack(blocks, format="csr"))
+    return Forms(sum(f.length for f in forms), pieces)

@@ -16,6 +16,7 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from conftest import zoo_plan
+from dense import joined
 from fitnoise import messages
 from fitnoise.errors import ReleaseError
 from fitnoise.mechanisms import rebuilding
@@ -28,7 +29,7 @@ from fitnoise.reading.estimates import Estimates
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.laws import LaplaceSums, Normal, law
-from fitnoise.reading.linear_forms import AnswerSource, Forms, joined
+from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.ratio_intervals import inverted
 from fitnoise.request.targets import z_score
 from headed import terminal_columns

@@ -10,13 +10,13 @@ import pytest
 import scipy.sparse as sp
 
 import fitnoise as fn
-from dense import rebuilt_releases, workload_matrix
+from dense import joined, rebuilt_releases, workload_matrix
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.messages import english
 from fitnoise.reading import combining
-from fitnoise.reading.linear_forms import Forms, joined
+from fitnoise.reading.linear_forms import Forms
 from fitnoise.request.targets import z_score
 from laws.plans import planned_quickly
 from laws.releases import by_command, released

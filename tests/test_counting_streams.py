@@ -262,7 +262,7 @@ def test_how_many_records_there_are_is_known_without_reading_them_or_not_at_all(
     domain, _, frame = grid(50, 2, rng)
     records = open_counter(FORMS[form](frame, tmp_path), domain.axes, DataSource(table="t"))._records
     with sources.engine() as connection:
-        records.relation(connection, [0, 1])
+        records.relation(connection, sources.ColumnRequest([0, 1]))
         assert records.known_size(connection) == (None if form in ("csv", "stream") else 50)
 
 

@@ -13,7 +13,7 @@ import fitnoise as fn
 import zoo
 from fitnoise.kernel.dates import DateField, DatePart
 from fitnoise.request import joint_cells
-from fitnoise.request.joint_cells import Unreached, blocks, possible_cells, shared_columns
+from fitnoise.request.joint_cells import Unreached, possible_cells, shared_columns
 from refused import refused
 
 SEED = 20261127
@@ -49,6 +49,10 @@ def rows(*attributes):
         value = joint.witness(i)
         assert tuple(a.cell(value) for a in attributes) == row, repr(value)
     return result
+
+
+def blocks(domain, names):
+    return tuple(block for column in shared_columns(domain, names) for block in column.blocks)
 
 
 def grouped(**attributes):

@@ -34,6 +34,7 @@ from fitnoise.engines.paths import FilePath
 from fitnoise.engines.record_files import from_path
 from fitnoise.engines.sources import (
     DATE_COLUMN_TEXT,
+    ColumnRequest,
     Records,
     engine,
     not_counted,
@@ -215,16 +216,10 @@ class DuckCounter(DeclaredCounter):
 
     @classmethod
     def from_frame(
-        cls,
-        frame: Any,
-        domain: Domain,
-        source: DataSource,
-        *,
-        bound: RecordBound | None = None,
-        memory_limit: str | None = None,
+        cls, frame: Any, domain: Domain, source: DataSource, *, bound: RecordBound | None = None
     ) -> DuckCounter:
         """Read an Arrow, Polars or pandas frame where it is; raise DataError when that fails."""
-        return cls(from_frame(frame), domain, source, bound=bound, memory_limit=memory_limit)
+        return cls(from_frame(frame), domain, source, bound=bound)
 
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; look at no record."""
@@ -360,7 +355,7 @@ class DuckCounter(DeclaredCounter):
         dates = [*(self._domain[a].date_part for a in attributes), *(c.read for c in self.where)]
         derived = {i: read for i, read in enumerate(dates) if read is not None}
         person = None if self._bound is None else len(codings)
-        relation = self._records.relation(connection, positions, schema=schema, person=person, dates=derived)
+        relation = self._records.relation(connection, ColumnRequest(positions, schema, person, derived))
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         untyped, kinds = [self._records.untyped(p) for p in positions], [_kind(row[1]) for row in rows]
         for i, (coding, kind) in enumerate(zip(codings, kinds, strict=False)):  # a relation has a column even for none
@@ -634,22 +629,14 @@ class _KnownPersons(Records):
     advice: str = ""
     header: bool = False
 
-    def relation(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        positions: Sequence[int],
-        *,
-        schema: bool = False,
-        person: int | None = None,
-        dates: Collection[int] = (),
-    ) -> str:
+    def relation(self, connection: duckdb.DuckDBPyConnection, request: ColumnRequest) -> str:
         """Return SQL for literals."""
         kinds = (ColumnKind.INTEGER, ColumnKind.TEXT, ColumnKind.DOUBLE)
         ids = ", ".join(f"({_literal(self.person_trial.kind, x)}, {n})" for x, n in self.person_trial.persons)
         rows = [", ".join(map(_literal, kinds, record)) for record in self.person_trial.records]
         records = ", ".join(f"({row}, {i})" for i, row in enumerate(rows))
         crossed = f"(VALUES {ids}) AS ids(id, many), (VALUES {records}) AS records(x, y, z, nth)"
-        return pick(f"(SELECT id, x, y, z FROM {crossed} WHERE nth < many)", len(self.names), positions)
+        return pick(f"(SELECT id, x, y, z FROM {crossed} WHERE nth < many)", len(self.names), request.positions)
 
     def untyped(self, position: int) -> bool:
         """Return False: the columns have types."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from fitnoise.engines.sources import Records, engine, pick, quietly
+from fitnoise.engines.sources import ColumnRequest, Records, engine, pick, quietly
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import as_csv_text
 from fitnoise.kernel.counting.persons import person_id
@@ -42,22 +42,14 @@ class FrameRecords(Records):
     advice: str = _ADVICE
     header: bool = False
 
-    def relation(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        positions: Sequence[int],
-        *,
-        schema: bool = False,
-        person: int | None = None,
-        dates: Collection[int] = (),
-    ) -> str:
+    def relation(self, connection: duckdb.DuckDBPyConnection, request: ColumnRequest) -> str:
         """Return SQL for the columns by position; where the frame can select, it hands no others to the engine."""
-        if positions and hasattr(self.frame, "select"):
-            used = list(dict.fromkeys(self.names[i] for i in positions))
+        if request.positions and hasattr(self.frame, "select"):
+            used = list(dict.fromkeys(self.names[i] for i in request.positions))
             connection.register(PEOPLE, self.frame.select(used))
-            return pick(PEOPLE, len(used), [used.index(self.names[i]) for i in positions])
+            return pick(PEOPLE, len(used), [used.index(self.names[i]) for i in request.positions])
         connection.register(PEOPLE, self.frame)
-        return pick(PEOPLE, len(self.names), positions)
+        return pick(PEOPLE, len(self.names), request.positions)
 
     def untyped(self, position: int) -> bool:
         """Return False: Arrow has types."""
@@ -79,16 +71,9 @@ class PandasRecords(Records):
     advice: str = _ADVICE
     header: bool = False
 
-    def relation(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        positions: Sequence[int],
-        *,
-        schema: bool = False,
-        person: int | None = None,
-        dates: Collection[int] = (),
-    ) -> str:
+    def relation(self, connection: duckdb.DuckDBPyConnection, request: ColumnRequest) -> str:
         """Return SQL for the columns by position, without the index; raise DataError for an unread pandas type."""
+        positions = request.positions
         for p in positions:
             way = next((way for kind, way in _CONVERSIONS.items() if isinstance(self._dtype(p), kind)), None)
             if way is not None:
@@ -100,8 +85,11 @@ class PandasRecords(Records):
                     "Nothing was counted.",
                     place=self.names[p],
                 )
-        frame = self.frame.iloc[:0] if schema else self.frame
-        texts = {i: person_id if i == person else dated if i in dates else as_csv_text for i in range(len(positions))}
+        frame = self.frame.iloc[:0] if request.schema else self.frame
+        texts = {
+            i: person_id if i == request.person else dated if i in request.dates else as_csv_text
+            for i in range(len(positions))
+        }
         columns = {f"c{i}": _as_texts(frame.iloc[:, p], texts[i]) for i, p in enumerate(positions)}
         # A frame without columns would have no records for the engine.
         connection.register(PEOPLE, pd.DataFrame(columns or {"c0": np.zeros(len(frame), dtype=np.int8)}))

@@ -17,6 +17,7 @@ import abc
 import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, final
 
@@ -165,6 +166,25 @@ def wrong_id(bound: RecordBound, kind: str) -> DataError:
     )
 
 
+@final
+@dataclass(frozen=True)
+class ColumnRequest:
+    """The columns that are read from a source of records.
+
+    positions: Their positions in `names`; the first becomes k0, the second k1, ….
+    schema: True if only the types of the columns matter, and not the rows.
+    person: The number i of the column k{i} that holds ids; `None` without one. If its type has other values too, values
+    that are no ids are missing there.
+    dates: The numbers i of the columns k{i} that hold dates, off which a part is read: Python's dates are written there
+    as texts.
+    """
+
+    positions: Sequence[int]
+    schema: bool = False
+    person: int | None = None
+    dates: Collection[int] = ()
+
+
 class Records(Columns, abc.ABC):
     """A source of records that DuckDB reads.
 
@@ -174,23 +194,8 @@ class Records(Columns, abc.ABC):
     advice: str
 
     @abc.abstractmethod
-    def relation(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        positions: Sequence[int],
-        *,
-        schema: bool = False,
-        person: int | None = None,
-        dates: Collection[int] = (),
-    ) -> str:
-        """Return SQL for a relation of the columns at these positions of `names`, as k0, k1, ….
-
-        schema: True if only the types of the columns matter, and not the rows.
-        person: The number i of the column k{i} that holds ids; `None` without one. If its type has other values too,
-        values that are no ids are missing there.
-        dates: The numbers i of the columns k{i} that hold dates, off which a part is read: Python's dates are written
-        there as texts.
-        """
+    def relation(self, connection: duckdb.DuckDBPyConnection, request: ColumnRequest) -> str:
+        """Return SQL for a relation of the requested columns, as k0, k1, …."""
 
     @abc.abstractmethod
     def untyped(self, position: int) -> bool:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
@@ -23,7 +22,7 @@ import duckdb
 import pandas as pd
 
 from fitnoise.engines.frames import PandasRecords
-from fitnoise.engines.sources import Records, not_read_as, quietly
+from fitnoise.engines.sources import ColumnRequest, Records, not_read_as, quietly
 from fitnoise.errors import DataError
 
 PROGRAMS: Final = {".sav": "SPSS", ".zsav": "SPSS", ".por": "SPSS", ".sas7bdat": "SAS", ".xpt": "SAS", ".dta": "Stata"}
@@ -48,23 +47,15 @@ class StatisticalRecords(Records):
     advice: str = _ADVICE
     header: bool = False
 
-    def relation(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        positions: Sequence[int],
-        *,
-        schema: bool = False,
-        person: int | None = None,
-        dates: Collection[int] = (),
-    ) -> str:
+    def relation(self, connection: duckdb.DuckDBPyConnection, request: ColumnRequest) -> str:
         """Return SQL for the columns by position, read as columns of Python objects."""
         # pyreadstat takes an empty list of columns for all of them, and a limit of 0 for no limit.
-        needed = list(dict.fromkeys(self.names[p] for p in positions or (0,)))
-        frame, _ = _read(self.path, usecols=needed, row_limit=1 if schema else 0)
+        needed = list(dict.fromkeys(self.names[p] for p in request.positions or (0,)))
+        frame, _ = _read(self.path, usecols=needed, row_limit=1 if request.schema else 0)
         objects = pd.DataFrame({f"c{i}": [*map(_integral, frame[name])] for i, name in enumerate(needed)}, dtype=object)
-        places = [needed.index(self.names[p]) for p in positions]
+        positions = [needed.index(self.names[p]) for p in request.positions]
         return PandasRecords(objects, self.what, tuple(needed)).relation(
-            connection, places, schema=schema, person=person, dates=dates
+            connection, replace(request, positions=positions)
         )
 
     @property

@@ -7,7 +7,7 @@ Releases are consistent, so a form is an equal number over any of its tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, final
@@ -333,14 +333,3 @@ def _tall(part: SectorTablesPart, table: int) -> bool:
     group, _ = part.decomposition.group_of(table)
     rows = np.prod([n + 1.0 for n in group.inner_shape])  # as floats: the product may exceed 64 bits
     return bool(rows * part.decomposition.cells > MAX_ROWS_TIMES_CELLS)
-
-
-def joined(forms: Sequence[Forms]) -> Forms:
-    """Return the rows of several forms, one after the other."""
-    length = sum(f.length for f in forms)
-    pieces = {}
-    for key in dict.fromkeys(key for f in forms for key in f.pieces):
-        width = int(np.prod(key[0].shape(key[1]), dtype=np.int64))
-        blocks = [f.pieces.get(key, sp.csr_array((f.length, width))) for f in forms]
-        pieces[key] = sp.csr_array(sp.vstack(blocks, format="csr"))
-    return Forms(length, pieces)

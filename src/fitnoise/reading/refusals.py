@@ -58,19 +58,14 @@ def existing_place(name: str, outcome: str) -> ReleaseError:
     return ReleaseError("place-exists", f"{name!r} exists already.", "", "Choose another name.", outcome)
 
 
-def missing_folder(path: Path, outcome: str) -> ReleaseError:
-    """Return the error for a file whose folder does not exist, or cannot be written.
-
-    Args:
-        path: File to be made.
-        outcome: Sentence that says what did not happen.
-    """
+def missing_folder(path: Path) -> ReleaseError:
+    """Return the error for a file to be made whose folder does not exist, or cannot be written."""
     return ReleaseError(
         "folder-not-writable",
         f"{path.name!r} cannot be written.",
         f"It needs an existing, writable folder {path.parent.name!r}.",
         "Make this folder if it is missing, or make it writable, or choose another place.",
-        outcome,
+        UNWRITTEN,
     )
 
 

@@ -288,21 +288,20 @@ def _leftovers(folder: Path, name: str) -> Iterator[Path]:
             os.close(held)
 
 
-def check_new_file(path: Path, *, outcome: str = UNWRITTEN, replaces: bool = False) -> None:
+def check_new_file(path: Path, *, replaces: bool = False) -> None:
     """Refuse a place where no file can be made, before a long computation.
 
     Args:
         path: File to be made.
-        outcome: Sentence that says what did not happen.
         replaces: True if an existing file may be replaced.
 
     Raises:
         ReleaseError: The place exists, or its folder is missing or not writable.
     """
     if path.is_dir() or (path.exists() and not replaces):
-        raise existing_place(path.name, outcome)
+        raise existing_place(path.name, UNWRITTEN)
     if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
-        raise missing_folder(path, outcome)
+        raise missing_folder(path)
 
 
 def check_new_folder(path: Path) -> None:

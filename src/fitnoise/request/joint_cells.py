@@ -282,24 +282,6 @@ def shared_columns(
             yield SharedColumn(column, {name: domain[name] for name in displayed}, tabulated)
 
 
-def blocks(domain: Domain, names: Collection[str], counted: Collection[str] | None = None) -> tuple[Block, ...]:
-    """Return the groups of attributes that are not free of each other, in the order of the domain.
-
-    An attribute in no group is free of all others. Two attributes of one column are in one group if their joint cells
-    are fewer than the product of their numbers of cells. The levels of a hierarchy count as one attribute, the lowest
-    level of `names`, because each level is a function of those below it.
-
-    Args:
-        domain: The domain.
-        names: The attributes and levels that tables show; others do not appear in the result.
-        counted: See `shared_columns`.
-
-    Raises:
-        DomainError: The attributes of one column declare too many values (`MAX_TRIED_CELLS`).
-    """
-    return tuple(block for column in shared_columns(domain, names, counted) for block in column.blocks)
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class _Values:

@@ -313,9 +313,9 @@ def title(publication: Publication, language: Translator) -> str:
     return (texts and texts.title) or publication.title or language.translate("page.label.untitled")
 
 
-def hashes(source: Tabled, digits: int = 64) -> str:
-    """Return the plans of the tables, by this many digits of their SHA-256."""
-    return ", ".join(f"plan {r.plan.hash[:digits]}" for r in releases(source))
+def hashes(source: Tabled) -> str:
+    """Return the plans of the tables, by their SHA-256."""
+    return ", ".join(f"plan {r.plan.hash}" for r in releases(source))
 
 
 def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands | None) -> Iterator[str]:

@@ -732,8 +732,6 @@ def split_project(
     *,
     tolerance: float | None = None,
     method: Method = "auto",
-    iterations: int = 100_000,
-    seconds: float | None = None,
 ) -> SplitProjection:
     """Keep noisy answers in some directions, and project them in all others: Π y + the nearest to (I − Π) y.
 
@@ -745,8 +743,6 @@ def split_project(
         region: The set of allowed x; the tail is sought among (I − Π) A x.
         tolerance: The gap of the tail, as in :func:`project`.
         method: The method, as in :func:`project`.
-        iterations: Most steps, as in :func:`project`.
-        seconds: Time limit, as in :func:`project`.
 
     Raises:
         WorkloadError: An argument is refused as in :func:`project`, or the head is not orthonormal.
@@ -774,9 +770,7 @@ def split_project(
         )
     tail = _Tail(float_queries, v)
     rest = tail.off(answers)
-    projection = project(
-        tail, rest, size, region, tolerance=tolerance, method=method, iterations=iterations, seconds=seconds
-    )
+    projection = project(tail, rest, size, region, tolerance=tolerance, method=method)
     # answers − rest is Π y.
     return SplitProjection(answers - rest + projection.answers, projection)
 

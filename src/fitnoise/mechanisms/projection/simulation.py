@@ -207,7 +207,7 @@ def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, .
     return tuple(chosen) if r == 1 else (*chosen, r)
 
 
-def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COMPARISON_GAP) -> tuple[KyFanDesign, ...]:
+def candidate_designs(rows: Floats, ks: Sequence[int]) -> tuple[KyFanDesign, ...]:
     """Return the Ky Fan designs of some indices, accurate enough to compare. Solve the chosen one again at 1e-6.
 
     A design after the first that has no spikes is left out: it is equal noise in all directions, that of k = 1.
@@ -215,14 +215,13 @@ def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COM
     Args:
         rows: R, (r, N).
         ks: Indices, rising from 1, as from :func:`indices`.
-        tolerance: Relative gap.
 
     Raises:
         WorkloadError: An argument is refused as in `ky_fan_design`.
         PlanError: The solver fails as in `ky_fan_design`.
     """
     with one_thread():
-        designs = [ky_fan_design(rows, k, tolerance=tolerance) for k in ks]
+        designs = [ky_fan_design(rows, k, tolerance=COMPARISON_GAP) for k in ks]
     return tuple(design for i, design in enumerate(designs) if design.spikes or not i)
 
 

@@ -519,7 +519,7 @@ class AgeSpec(SpecSection):
 
 
 class AttributeSection(SpecSection, abc.ABC):
-    """The keys of an attribute; this class has those for missing values and for dates, which most kinds share."""
+    """The keys of an attribute; this class has those that most kinds share."""
 
     meaning: ClassVar[str]
     """The comment on the kind in a starter specification."""
@@ -582,6 +582,9 @@ class AttributeSection(SpecSection, abc.ABC):
             DomainError: A file cannot be read, or the keys declare no such attribute.
         """
 
+    column: str | None = Field(
+        None, description="The column of the data. If absent, it is the column with the name of the attribute."
+    )
     missing: dict[str, list[SpecCode]] | None = Field(
         None,
         description="The categories for missing values, after the declared values: the codes of each category, by its "

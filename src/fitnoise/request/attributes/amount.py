@@ -433,9 +433,6 @@ class AmountSpec(AttributeSection):
         description="Amounts between low and high, in increasing order, up to which tables may sum as well. If absent, "
         "tables sum up to high only.",
     )
-    column: str | None = Field(
-        None, description="The column of the data. If absent, it is the column with the name of the attribute."
-    )
 
     @model_validator(mode="after")
     def _no_dates(self) -> Self:

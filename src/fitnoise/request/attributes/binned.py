@@ -152,9 +152,6 @@ class BinnedSpec(AttributeSection):
 
     type: Literal["binned"] = Field(description="The kind of the attribute.")
     cuts: list[float] = Field(description="The limits between the bins, in increasing order.")
-    column: str | None = Field(
-        None, description="The column of the data. If absent, it is the column with the name of the attribute."
-    )
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute."""

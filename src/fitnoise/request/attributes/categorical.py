@@ -372,9 +372,6 @@ class CategoricalSpec(AttributeSection):
         "file writes all as 12 and not as 012, otherwise texts. A column label has the labels, and columns such as "
         "label_fr have those of further languages. If absent, codes lists the codes.",
     )
-    column: str | None = Field(
-        None, description="The column of the data. If absent, it is the column with the name of the attribute."
-    )
     lookup: dict[str, SpecCode] | list[Pair] | None = Field(
         None,
         description="The code for each value in the data, such as the region of a postcode: a table value = code, or "

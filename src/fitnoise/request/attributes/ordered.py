@@ -136,9 +136,6 @@ class OrderedSpec(AttributeSection):
     low: int = Field(description="The smallest value.")
     high: int = Field(description="The largest value.")
     clip: bool = Field(False, description="True to count smaller values as low and larger values as high.")
-    column: str | None = Field(
-        None, description="The column of the data. If absent, it is the column with the name of the attribute."
-    )
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute."""
