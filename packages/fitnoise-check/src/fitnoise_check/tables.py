@@ -63,7 +63,7 @@ def view(t, name, axis, grid):
     valued = n - len(missing)
     shows = next((v for v in SPANS if name in t.get(v, ())), None)
     if shows:
-        k = shows == "cumulative" or t[shows][name]
+        k = t[shows][name] if isinstance(t[shows], dict) else None  # a view without values lists its attributes
         spans = [(cell_of(d, i), cell_of(d, j) + 1) for i, j in k] if isinstance(k, list) else SPANS[shows](valued, k)
         rows = np.array([[i <= o < j for o in range(valued)] for i, j in spans], dtype=float)
         rows = np.eye(valued)[k:] - rows if shows == "change" else rows / (k if shows == "average" else 1)

@@ -582,9 +582,6 @@ class AttributeSection(SpecSection, abc.ABC):
             DomainError: A file cannot be read, or the keys declare no such attribute.
         """
 
-    column: str | None = Field(
-        None, description="The column of the data. If absent, it is the column with the name of the attribute."
-    )
     missing: dict[str, list[SpecCode]] | None = Field(
         None,
         description="The categories for missing values, after the declared values: the codes of each category, by its "
@@ -605,6 +602,9 @@ class AttributeSection(SpecSection, abc.ABC):
         None,
         description="The part of a date that is counted, where the column holds dates. If absent, the column holds the "
         "values themselves.",
+    )
+    column: str | None = Field(
+        None, description="The column of the data. If absent, it is the column with the name of the attribute."
     )
 
     @property
