@@ -419,4 +419,4 @@ def test_every_view_is_described_in_a_data_package():
     for key, arguments in ARGUMENTS.items():
         done = answered(fn.plan(Workload(domain, [fn.table(name="t", **arguments, margin=10)])), 5)
         assert VIEWS[key] is type(done.plan.publication.workload["t"].views[0][1])
-        assert "datapackage.json" in dict(packages.package(done, ["t"], None, None, sdmx=False))
+        assert "datapackage.json" in dict(packages.package(done, ["t"], None, None, {}, sdmx=False))
