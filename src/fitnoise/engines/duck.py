@@ -231,12 +231,12 @@ class DuckCounter(DeclaredCounter):
         Records that several readers cannot read in parallel are read once more, by one. With a bound, one more pass
         counts the dropped records, where records can be dropped.
         """
-        self._dropped = None
+        self.dropped = None
         if not margins:
             return {}
         self._refuse_unless_bounded()
         gauge = ProgressFilter(progress)
-        counts, self._dropped = self._read(lambda duck: duck._counted(margins, gauge, informed=progress is not None))
+        counts, self.dropped = self._read(lambda duck: duck._counted(margins, gauge, informed=progress is not None))
         gauge.finish()
         return counts
 
@@ -246,7 +246,7 @@ class DuckCounter(DeclaredCounter):
         Raises:
             DataError: There is no bound, or all records count in shares; or see :meth:`count`.
         """
-        bound = self._bound
+        bound = self.bound
         if bound is None or bound.max_records is None:
             return super().left_out()
         self._refuse_unless_bounded()
@@ -254,8 +254,8 @@ class DuckCounter(DeclaredCounter):
 
     def _refuse_unless_bounded(self) -> None:
         """Raise DataError if the engine chooses other records of known persons than is declared."""
-        if self._bound is not None:
-            _, limit, pattern, merge = self._bound
+        if self.bound is not None:
+            _, limit, pattern, merge = self.bound
             for kind in (ColumnKind.TEXT, ColumnKind.INTEGER):
                 _refuse_unless_bounded(PersonTrial(kind, pattern, limit is None, bool(merge)))
 
@@ -271,32 +271,32 @@ class DuckCounter(DeclaredCounter):
                 records = self._records.for_single_reader()
                 if records is None:
                     raise
-            retry = DuckCounter(records, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
+            retry = DuckCounter(records, self._domain, self._source, bound=self.bound, memory_limit=self._memory_limit)
             return action(retry)
 
     def _counted(
         self, margins: Sequence[Margin], gauge: ProgressFilter, *, informed: bool
     ) -> tuple[Margins, Dropped | None]:
         drop = self._source.drops
-        sizes = counted_by(self._domain, margins, self._bound, drop=drop)
+        sizes = counted_by(self._domain, margins, self.bound, drop=drop)
         names = [a for a in sizes if a != ID_KEY]
         reader, lost = _DuckRows(self, informed), Lost()
-        if self._bound is None:
+        if self.bound is None:
             codings = {a: self._domain[a].coding for a in names}
             counts, outside = tally(reader, codings, margins, gauge, drop=drop, lost=lost, choose=joint_tables)
         else:
             # The engine itself chooses the records of each person (`_bounded`).
-            sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if self._bound.max_records is None else {}
+            sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if self.bound.max_records is None else {}
             tables = MarginCounts(margins, sizes, gauge, self._domain.steps, choose=joint_tables)
             with contextlib.closing(reader.batches(names)) as batches:
                 for batch in batches:
                     tables.take(batch.cells, batch.records, batch.read, drop=drop)
             counts, outside = tables.finish(), tables.outside
-        self._records.refuse(self._domain, outside, self._bound)
+        self._records.refuse(self._domain, outside, self.bound)
         counts = {m: counts[m] for m in margins}
-        if not self._drops_values:
+        if not self._domain.drops_values(self._source, self.bound):
             return counts, None
-        lost = lost if self._bound is None else self._lost(names, self._bound)
+        lost = lost if self.bound is None else self._lost(names, self.bound)
         return counts, lost.report(self._domain)
 
     def _lost(self, names: Sequence[str], bound: RecordBound) -> Lost:
@@ -333,7 +333,7 @@ class DuckCounter(DeclaredCounter):
 
     def _check(self, attributes: Sequence[str]) -> None:
         with engine(self._memory_limit) as connection:
-            used = counted_by(self._domain, [tuple(attributes)], self._bound, drop=self._source.drops)
+            used = counted_by(self._domain, [tuple(attributes)], self.bound, drop=self._source.drops)
             self._relation(connection, list(used), schema=True)
 
     def _relation(
@@ -349,12 +349,12 @@ class DuckCounter(DeclaredCounter):
         attributes = [a for a in attributes if a != ID_KEY]
         positions = [self._records.position(self._domain, a) for a in attributes]
         positions += [self._records.place_of_condition(self._domain, c) for c in self.where]
-        if self._bound is not None:
-            positions.append(self._records.place_of_id(self._domain, self._bound.id))
+        if self.bound is not None:
+            positions.append(self._records.place_of_id(self._domain, self.bound.id))
         codings = self._codings(attributes)
         dates = [*(self._domain[a].date_part for a in attributes), *(c.read for c in self.where)]
         derived = {i: read for i, read in enumerate(dates) if read is not None}
-        person = None if self._bound is None else len(codings)
+        person = None if self.bound is None else len(codings)
         relation = self._records.relation(connection, ColumnRequest(positions, schema, person, derived))
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         untyped, kinds = [self._records.untyped(p) for p in positions], [_kind(row[1]) for row in rows]
@@ -371,8 +371,8 @@ class DuckCounter(DeclaredCounter):
                 if i < len(attributes):
                     raise wrong_type(self._domain, attributes[i], kind, types)
                 raise wrong_condition(self.where[i - len(attributes)], kind, types)
-        if self._bound is not None and (kind := kinds[-1]) not in _INTEGERS | _TEXTS | _NOTHING:
-            raise wrong_id(self._bound, kind)
+        if self.bound is not None and (kind := kinds[-1]) not in _INTEGERS | _TEXTS | _NOTHING:
+            raise wrong_id(self.bound, kind)
         has_integers = [k in _INT64_TYPES and i not in derived for i, k in enumerate(kinds)]
         held = [
             _ColumnContents.UNTYPED if free else _ColumnContents.INTEGER if w else _ColumnContents.ELSE
@@ -395,7 +395,7 @@ class DuckCounter(DeclaredCounter):
 
     def _codings(self, attributes: Sequence[str]) -> list[Coding]:
         """Return the codings of these attributes, and of the conditions; uncut for amounts to be added up."""
-        added = () if self._bound is None else self._bound.merge
+        added = () if self.bound is None else self.bound.merge
         pairs = ((a, self._domain[a].coding) for a in attributes)
         return [*(coding.uncut() if a in added else coding for a, coding in pairs), *(c.coding for c in self.where)]
 
@@ -409,13 +409,13 @@ class DuckCounter(DeclaredCounter):
             connection.execute(f"SET enable_progress_bar = {str(informed and size is None).lower()}")
             few = len(used) <= _MAX_ARRAY_COLUMNS
             # With a bound the engine itself needs the cells, to put the records of a person in order.
-            windows = self._windows(used, held) if few and self._bound is None else {}
+            windows = self._windows(used, held) if few and self.bound is None else {}
             sql, names, codes = self._cells(used, relation, held, windows)
-            if self._bound is not None:
+            if self.bound is not None:
                 refused = any(REFUSED in self._domain[a].coding.without_cell for a in used)
                 outside = refused or not self._source.drops
-                sql = _bounded(sql, names, self._domain, self._bound, outside=outside)
-                names |= {ID_KEY: "person"} | ({SHARE_KEY: "share"} if self._bound.max_records is None else {})
+                sql = _bounded(sql, names, self._domain, self.bound, outside=outside)
+                names |= {ID_KEY: "person"} | ({SHARE_KEY: "share"} if self.bound.max_records is None else {})
             # 2,048 records are the engine's unit, and a cell has four bytes in most columns.
             pieces = max(1, _BATCH_BYTES // (2048 * 4 * max(1, len(used))))
             rest: Generator[tuple[list[Column], int]]
@@ -476,7 +476,7 @@ class DuckCounter(DeclaredCounter):
                 fields.append(f"CAST({cell_of(i, coding)} AS {kind}) AS a{i}")
             else:
                 conditions.append(f"{cell_of(i, coding)} >= 0")
-        person = [] if self._bound is None else [f"encode(CAST(people.k{len(codings)} AS VARCHAR)) AS p"]
+        person = [] if self.bound is None else [f"encode(CAST(people.k{len(codings)} AS VARCHAR)) AS p"]
         columns = ", ".join(fields + person) or "0 AS nothing"
         sql = f"SELECT {columns} FROM {relation} AS people {' '.join(joins)}"
         sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""

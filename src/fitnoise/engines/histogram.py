@@ -35,7 +35,7 @@ class HistogramCounter(Counter):
     def __init__(
         self, counts: NDArray[Any], domain: Domain, *, drops: bool = False, max_records: int = LARGEST_BOUND
     ) -> None:
-        self._drops = drops
+        self.drops = drops
         if domain.steps:
             raise DataError(
                 "counts-without-amounts",
@@ -90,11 +90,6 @@ class HistogramCounter(Counter):
         self._attributes = tuple(domain)
         # The sum is at most 2⁶², so unsigned counts fit too.
         self._counts = counts.reshape(domain.shape).astype(np.int64)
-
-    @property
-    def drops(self) -> bool:
-        """True if the plan's source drops records: an array holds no records outside the domain, dropped or not."""
-        return self._drops
 
     def check(self, attributes: Sequence[str]) -> None:
         """Check nothing: the array has every attribute of its domain."""

@@ -79,10 +79,10 @@ class SqlCounter(DeclaredCounter):
             DataError: The margins do not fit into one statement, or someone wrote to the table during the count.
         """
         margins = list(dict.fromkeys(margins))
-        self._dropped = None
+        self.dropped = None
         if not margins:
             return {}
-        gauge, lost = ProgressFilter(progress), Lost() if self._drops_values else None
+        gauge, lost = ProgressFilter(progress), Lost() if self._domain.drops_values(self._source, self.bound) else None
         with self._database.session(self._source.table) as session:
             relation, fields, person = self._tried(session, margins)
             drop, used = self._source.drops, {a for m in margins for a in m}
@@ -103,8 +103,8 @@ class SqlCounter(DeclaredCounter):
                     pages=session.pages,
                     lost=lost,
                 )
-        session.refuse(self._domain, outside, self._bound)
-        self._dropped = None if lost is None else lost.report(self._domain)
+        session.refuse(self._domain, outside, self.bound)
+        self.dropped = None if lost is None else lost.report(self._domain)
         gauge.finish()
         return {m: counts[m] for m in margins}
 
@@ -162,18 +162,18 @@ class SqlCounter(DeclaredCounter):
         self, session: DatabaseSession | SparkTable, margins: Sequence[Margin]
     ) -> tuple[dict[str, Field], PersonColumn | None]:
         """Return the columns of all attributes by which records are counted, and of the id (`None` without a bound)."""
-        used = [a for a in counted_by(self._domain, margins, self._bound, drop=self._source.drops) if a != ID_KEY]
+        used = [a for a in counted_by(self._domain, margins, self.bound, drop=self._source.drops) if a != ID_KEY]
         return {a: self._field(session, a) for a in used}, self._person(session)
 
     def _person(self, session: DatabaseSession | SparkTable) -> PersonColumn | None:
         """Return the column of the id, `None` without a bound; raise DataError for a column of a wrong type."""
-        if self._bound is None:
+        if self.bound is None:
             return None
-        index = session.place_of_id(self._domain, self._bound.id)
+        index = session.place_of_id(self._domain, self.bound.id)
         kind, type_name = session.kinds[index]
         if kind not in {ColumnKind.INTEGER, ColumnKind.TEXT, ColumnKind.FIXED, ColumnKind.ANY}:
-            raise wrong_id(self._bound, type_name)
-        _, limit, pattern, merge = self._bound
+            raise wrong_id(self.bound, type_name)
+        _, limit, pattern, merge = self.bound
         return PersonColumn(kind, session.column(index), list(self._domain), limit, pattern, merge)
 
     def _field(self, session: DatabaseSession | SparkTable, a: str) -> Field:

@@ -7,7 +7,6 @@ and the account.
 from __future__ import annotations
 
 import contextlib
-import enum
 import hashlib
 import itertools
 import json
@@ -35,7 +34,7 @@ SHARES_PER_RECORD: Final = 2**20
 _DIGITS_SHOWN: Final = 12
 
 
-class Neighbours(enum.StrEnum):
+class Neighbours(StrEnum):
     """The neighbour relation of two databases, for a unit that holds one record.
 
     With x the vector of counts and e_i its i-th unit vector:
@@ -48,7 +47,7 @@ class Neighbours(enum.StrEnum):
     REPLACE_ONE = "replace-one"
 
 
-class CountBasis(enum.StrEnum):
+class CountBasis(StrEnum):
     """The rule that decides how the records of one unit count.
 
     RECORDS: Each record counts as one, up to a limit for each unit.
@@ -60,7 +59,7 @@ class CountBasis(enum.StrEnum):
     SHARES = "shares"
 
 
-class Privacy(enum.StrEnum):
+class Privacy(StrEnum):
     """The privacy guarantee of every protected unit.
 
     ZCDP: ρ-zero-concentrated differential privacy, by discrete Gaussian noise.
@@ -383,8 +382,7 @@ class PrivacyUnit:
         how += f", with {self._added} added up" if self.sum_within_unit else ""
         return f"one {self.name} (at most {self.max_records} {plural}{self.pattern.describe}{how}), {self.neighbours}"
 
-    def __str__(self) -> str:
-        return self.describe()
+    __str__ = describe
 
     @property
     def account(self) -> str:

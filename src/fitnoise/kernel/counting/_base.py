@@ -129,33 +129,24 @@ class Counter(abc.ABC):
         * Nothing stays open or locked between calls, which may come in any order and repeatedly.
     """
 
-    @property
-    @abc.abstractmethod
-    def drops(self) -> bool:
-        """True if records outside the domain are left out, rather than refused; neighbours depend on it."""
+    drops: bool
+    """True if records outside the domain are left out, rather than refused; neighbours depend on it."""
 
-    @property
-    def bound(self) -> RecordBound | None:
-        """The bound on counted records of a person, with the column of the id; `None` counts all."""
-        return None
+    bound: RecordBound | None = None
+    """The bound on counted records of a person, with the column of the id; `None` counts all."""
 
-    @property
-    def where(self) -> tuple[Condition, ...]:
-        """The conditions that a record must meet to be counted, all of them."""
-        return ()
+    where: tuple[Condition, ...] = ()
+    """The conditions that a record must meet to be counted, all of them."""
 
-    @property
-    def fingerprint(self) -> str | None:
-        """The digest of the only counts that it can return (:func:`fitnoise.kernel.measure.sealed`), or `None`.
+    fingerprint: str | None = None
+    """The digest of the only counts that it can return (:func:`fitnoise.kernel.measure.sealed`), or `None`.
 
-        `None` means that it counts any margins.
-        """
-        return None
+    `None` means that it counts any margins.
+    """
 
-    @property
-    def dropped(self) -> Dropped | None:
-        """The number of records that the last count dropped; None where none can be, or the data do not hold it."""
-        return None
+    dropped: Dropped | None = None
+    """The number of records that the last count dropped; None before it, where none can be, or if the data do not hold
+    it."""
 
     @abc.abstractmethod
     def check(self, attributes: Sequence[str]) -> None:
@@ -204,34 +195,9 @@ class DeclaredCounter(Counter):
     """
 
     def __init__(self, domain: Domain, source: DataSource, bound: RecordBound | None) -> None:
-        self._domain, self._source, self._bound = domain, source, bound
-        self._dropped: Dropped | None = None
-
-    @property
-    def dropped(self) -> Dropped | None:
-        """The records that the last count dropped; `None` before a count, or if none can be dropped."""
-        return self._dropped
-
-    @final
-    @property
-    def _drops_values(self) -> bool:
-        """True if records may be dropped for a value, or because they have no id."""
-        return self._domain.drops_values(self._source, self._bound)
-
-    @property
-    def drops(self) -> bool:
-        """True if records outside are left out, by the domain and the source."""
-        return self._domain.leaves_out(self._source, self._bound)
-
-    @property
-    def bound(self) -> RecordBound | None:
-        """The bound that was given."""
-        return self._bound
-
-    @property
-    def where(self) -> tuple[Condition, ...]:
-        """The conditions of the source."""
-        return self._source.conditions
+        self._domain, self._source = domain, source
+        self.drops, self.where = domain.leaves_out(source, bound), source.conditions
+        self.bound = bound
 
 
 @final

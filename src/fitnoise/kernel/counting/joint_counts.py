@@ -101,7 +101,7 @@ class MarginCounts:
         self._full = max(1, BATCH_BYTES // max(1, sum(_unsigned(s).itemsize for s in self._codes.values())))
         self._read = 0.0
         self._done = 0.0
-        self.outside = dict.fromkeys(sizes, 0)
+        self.outside = dict.fromkeys((a for a in sizes if a != SHARE_KEY), 0)
 
     def take(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0, *, drop: bool) -> None:
         """Add records, as `add` does; a record without a cell in one of the attributes counts in no table.
@@ -110,13 +110,20 @@ class MarginCounts:
         cell is added to `outside`. After the first of them the tables take no more records: the numbers in `outside`
         suffice to refuse the data.
         """
+        cells, records = self.keep(cells, records, drop=drop)
+        if not any(self.outside.values()):
+            self.add(cells, records, read)
+
+    def keep(
+        self, cells: Mapping[str, NDArray[Any]], records: int, *, drop: bool
+    ) -> tuple[Mapping[str, NDArray[Any]], int]:
+        """Return the cells and the number of records that are not left out; add those without a cell to `outside`."""
         if (out := self.lost.find(cells, records, drop=drop)) is not None:
             cells, records = {a: c[~out] for a, c in cells.items()}, int((~out).sum())
         for a, c in cells.items():
             if c.dtype.kind == "i" and records and c.min() < 0:
                 self.outside[a] += int((c < 0).sum())
-        if not any(self.outside.values()):
-            self.add(cells, records, read)
+        return cells, records
 
     def add(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0) -> None:
         """Add records that are inside in all attributes.
@@ -193,9 +200,7 @@ def _checked_tables(tables: Sequence[JointMargin], margins: Sequence[Margin]) ->
 
 def _unsigned(size: int) -> np.dtype[Any]:
     """Return the smallest unsigned type that holds `size`, and so each cell or place below it."""
-    return np.dtype(
-        np.uint8 if size < 2**8 else np.uint16 if size < 2**16 else np.uint32 if size < 2**32 else np.uint64
-    )
+    return np.min_scalar_type(size)
 
 
 def _tabulate(

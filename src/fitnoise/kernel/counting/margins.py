@@ -7,6 +7,7 @@ bits. For 100,000 margins a query takes a few microseconds, for any number of at
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, final
@@ -120,10 +121,15 @@ def blank(margins: Collection[Margin], sizes: Mapping[str, int]) -> Margins:
             "Plan fewer tables, or tables with fewer cells.",
             "Nothing was read and nothing was charged.",
         ) from None
-    views: Margins = {}
-    start = 0
-    for m, shape in shapes.items():
-        stop = start + math.prod(shape)
-        views[m] = counts[start:stop].reshape(shape)
-        start = stop
-    return views
+    return views(counts, shapes)
+
+
+def views(counts: NDArray[np.int64], shapes: Mapping[Margin, tuple[int, ...]]) -> Margins:
+    """Return the counts of each margin, which follow one another in a flat array.
+
+    Args:
+        counts: The counts; each margin is a view of them.
+        shapes: The margins in order, each with its shape.
+    """
+    ends = itertools.accumulate(map(math.prod, shapes.values()))
+    return {m: counts[end - math.prod(s) : end].reshape(s) for (m, s), end in zip(shapes.items(), ends, strict=True)}

@@ -30,6 +30,7 @@ import numpy as np
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting._base import DeclaredCounter, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.failures import not_opened, quietly
+from fitnoise.kernel.counting.margins import views
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound
 
@@ -78,7 +79,7 @@ class SealedCounter(DeclaredCounter):
         super().__init__(domain, source, bound)
         self._what = f"the counts in {Path(path).name!r}"
         content = self._opened(Path(path), key)
-        self._of, body = content[:_DIGEST].hex(), content[_DIGEST:]
+        self.fingerprint, body = content[:_DIGEST].hex(), content[_DIGEST:]
         if len(body) % 8 or not body:
             raise DataError("counts-cut-off", f"The end of {self._what} is missing.", "", "Count again.", _NOTHING)
         self._counts = np.frombuffer(body, dtype="<i8").astype(np.int64, copy=False)
@@ -133,11 +134,6 @@ class SealedCounter(DeclaredCounter):
             _NOTHING,
         )
 
-    @property
-    def fingerprint(self) -> str:
-        """The digest that identifies the counts (`measure`), as the file states it: 64 hexadecimal digits."""
-        return self._of
-
     def check(self, attributes: Sequence[str]) -> None:
         """Check nothing: the attributes were checked where the counts were made."""
 
@@ -152,8 +148,7 @@ class SealedCounter(DeclaredCounter):
         # The file has its margins in this order (`sealed`). `measure` has compared the fingerprint: other lengths mean
         # a file that was put together wrongly.
         shapes = {m: tuple(self._domain.sizes[a] for a in m) for m in sorted(set(margins))}
-        ends = np.cumsum([1, *map(math.prod, shapes.values())])
-        if ends[-1] != len(self._counts):
+        if sum(map(math.prod, shapes.values())) != len(self._counts) - 1:
             raise DataError(
                 "counts-of-other-tables",
                 f"The plan needs other tables than {self._what}.",
@@ -162,8 +157,8 @@ class SealedCounter(DeclaredCounter):
                 _NOTHING,
             )
         ProgressFilter(progress).finish()
-        parts = dict(zip(shapes, np.split(self._counts, ends)[1:], strict=False))
-        return {m: parts[m].reshape(shapes[m]) for m in margins}
+        counts = views(self._counts[1:], shapes)
+        return {m: counts[m] for m in margins}
 
     def left_out(self) -> int:
         """Return the stored number of units with records left out; raise DataError if none is stored."""

@@ -131,18 +131,15 @@ def tally(
             counts.take(cells, records, read, drop=drop)
         return counts.finish(), counts.outside
     persons, order = rule.selector(codings), rule.columns(codings)
-    outside = dict.fromkeys([*codings, ID_KEY], 0)
     for cells, ids, records, _ in _checked(rows, codings, rule):
-        is_left_out = counts.lost.find(cells, records, drop=drop)
-        for a, c in cells.items():
-            outside[a] += int((c < 0).sum() if is_left_out is None else ((c < 0) & ~is_left_out).sum())
+        counts.keep(cells, records, drop=drop)
         _hold(persons, ids, cells, order)
     for batch in persons.iter_counted():
         chosen, n = np.array([c for c, _ in batch]), np.array([n for _, n in batch])
         chosen, columns = (chosen, {SHARE_KEY: n}) if rule.limit is None else (np.repeat(chosen, n, axis=0), {})
         columns |= dict(zip(order, chosen.T, strict=True)) | {ID_KEY: np.zeros(len(chosen), dtype=np.int64)}
         counts.add(columns, len(chosen))
-    return counts.finish(), outside
+    return counts.finish(), counts.outside
 
 
 def persons_left_out(rows: Rows, codings: Mapping[str, Coding], rule: PersonRule) -> int:
