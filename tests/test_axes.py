@@ -478,6 +478,18 @@ def test_a_joint_axis_that_does_not_fit_is_refused(names, cells):
     axes = dict(domain_of_three().entries) | {"amount": amount}
     with refused("domain.joint-axis-invalid"):
         Domain(axes, [JointAxis(names, cells)])
+    with refused("domain.joint-axis-invalid"):
+        Domain(axes, rules={"one": JointAxis(names, cells)})
+
+
+def test_rules_have_names_of_their_own():
+    axes, rule = dict(domain_of_three().entries), JointAxis(("u", "v"), ((0, 0),))
+    domain = Domain(axes, [rule], {"one": rule, "two": rule})
+    assert domain.attribute_of("two") == "two"
+    assert domain != Domain(axes, [rule], {"one": rule})
+    for name in ("u", "S", "u × v", "a\tb"):
+        with refused("domain.attribute-name-repeated", "domain.attribute-name-invalid"):
+            Domain(axes, [rule], {name: rule})
 
 
 def test_a_margin_counts_no_attribute_of_two_joint_axes_twice():

@@ -202,8 +202,8 @@ def test_a_level_stands_for_its_attribute():
 
 def test_the_message_for_the_operator():
     assert str(Dropped(60_000, 1234, {"age": 1200, "sex": 40}, 5)) == (
-        "1,234 of 60,000 records are left out of every table, outside the declared domain: by attribute 'age' 1,200, "
-        "'sex' 40, without an id 5. This is for you, and is not published."
+        "1,234 of 60,000 records are left out of every table, outside the declared domain: by attribute or rule "
+        "'age' 1,200, 'sex' 40, without an id 5. This is for you, and is not published."
     )
     assert str(Dropped(7, 0, {})) == (
         "0 of 7 records are left out of every table, outside the declared domain. "
@@ -269,7 +269,7 @@ def test_a_publication_without_tables_reports_dropped_records_too(tmp_path):
 
 def test_data_without_a_dropped_count_are_refused_where_a_limit_is_set(tmp_path):
     plan = planned(0.5)
-    counts = HistogramCounter(np.ones(DOMAIN.shape, dtype=int), DOMAIN.axes, drops=True)
+    counts = HistogramCounter(np.ones(DOMAIN.shape, dtype=int), DOMAIN.axes, DataSource(outside_domain=DROP))
     with refused("data.dropped-unknown"):
         fn.release(plan, counts, ledger=tmp_path / "l.db")
     free = fn.Domain(x=fn.Ordered(0, 2))

@@ -27,7 +27,7 @@ from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter, Tally
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
-from fitnoise.kernel.domain import axis_key
+from fitnoise.kernel.domain import Domain, JointAxis, axis_key
 from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.ledger import rules as ledgers
 from fitnoise.kernel.losses import Loss
@@ -913,7 +913,7 @@ def test_a_question_is_answered_for_whom_the_order_is(question, neighbours, rng)
     counts = np.zeros(answer.domain.shape, dtype=int)
     people = answer.query.people if adjacency.fixes_size else answer.query.people - 1
     np.add.at(counts.reshape(-1), rng.integers(counts.size, size=people), 1)
-    counter = HistogramCounter(counts, answer.domain, drops=adjacency.drops)
+    counter = HistogramCounter(counts, answer.domain, source)
     order = Order(answer.domain, source, adjacency.unit, (answer,), "0" * 64, "test design")
     (truth,) = answer.exact_answers(Tally(counter.count(list(answer.margins()))), adjacency, 2**40)
     noise_source = Replay(5)
@@ -1084,11 +1084,27 @@ def test_counts_have_a_digest_of_all_that_decides_them(merge):
         "where": [[c.column, c.document] for c in source.conditions],
         "bound": bounds[merge],
         "outside": "refuse",
+        "rules": [],
         "margins": [["sex", "pay"]],
     }
     assert (
         measuring._counts_fingerprint(order) == hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     )
+
+
+def test_the_digest_of_counts_covers_rules_and_what_happens_to_their_records():
+    axes = dict(fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 1), pay=fn.Amount(0, 4)).axes)
+    domains = [Domain(axes, rules={"one": JointAxis(("sex", "age"), cells)}) for cells in (((0, 0),), ((0, 1),))]
+    design = SimpleNamespace(margins=lambda: [("sex",)], attributes=lambda: ("sex",))
+    orders = [
+        SimpleNamespace(plan="1" * 64, domain=x, source=DataSource("a", outside_rules=y), unit=fn.PrivacyUnit())
+        for x in (*domains, Domain(axes))
+        for y in ("refuse", "drop")
+    ]
+    for order in orders:
+        order.designs = [design]
+    # Without rules, the action for their records decides nothing.
+    assert len(set(map(measuring._counts_fingerprint, orders))) == 5
 
 
 def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):

@@ -749,15 +749,19 @@ def test_what_the_domain_does_not_have_is_refused(once):
         order(SECTORS, units=(person(2, *once, name="home"),))
 
 
-def of_months(rows, plan, kinds=(), **source):
-    """Rows of months, measured with the noise 1, for a source and with an attribute of these kinds of records."""
+def of_months(rows, plan, kinds=(), excluded=(), **source):
+    """Rows of months, measured with the noise 1, for a source and with an attribute of these kinds of records.
+
+    excluded: Impossible combinations of month and kind.
+    """
     kind = {"kind": fn.Categorical(list(kinds))} if kinds else {}
-    domain = fn.Domain(month=fn.Ordered(1, len(rows[0])), **kind)
+    axes = fn.Domain(month=fn.Ordered(1, len(rows[0])), **kind).axes
+    rules = {"one": JointAxis(("month", "kind"), excluded)} if excluded else {}
     design = of_sectors(CellStructure((), (("month", len(rows[0])),)), (rows, {(): (np.eye(len(rows), dtype=int), 1)}))
     unit = person(2, "month")
     return replace(
         order(SECTORS),
-        domain=domain.axes,
+        domain=Domain(axes, rules=rules),
         source=DataSource("homes", **source),
         designs=(design,),
         unit=unit,
@@ -767,6 +771,8 @@ def of_months(rows, plan, kinds=(), **source):
 
 ALL, X, Y = ({}, {"where": {"kind": "x"}}, {"where": {"kind": "y"}})
 DROP_X, DROP_Y = ({"kinds": k, "outside_domain": "drop"} for k in ("xz", "yz"))
+RULE_X, RULE_Y = ({"kinds": "xy", "excluded": ((0, i), (1, i)), "outside_rules": "drop"} for i in (0, 1))
+REFUSES_X = RULE_X | {"outside_rules": "refuse"}
 
 
 @pytest.mark.parametrize(
@@ -780,6 +786,12 @@ DROP_X, DROP_Y = ({"kinds": k, "outside_domain": "drop"} for k in ("xz", "yz"))
         ((ALL, X), False),
         ((DROP_X, ALL), False),
         ((X, DROP_X), False),
+        ((RULE_X, RULE_X), True),
+        ((REFUSES_X, ALL), True),
+        ((RULE_X, RULE_Y), False),
+        ((RULE_X, REFUSES_X), False),
+        ((RULE_X, ALL), False),
+        ((RULE_X, DROP_X), False),
     ],
 )
 def test_profiles_add_up_by_cell_only_where_the_same_records_of_a_person_count(left_out, same, rng):
@@ -804,8 +816,11 @@ def test_profiles_add_up_by_cell_only_where_the_same_records_of_a_person_count(l
 def test_a_record_that_is_left_out_changes_no_key_of_a_record():
     """One record lies in one cell, counted or not."""
     record = fn.PrivacyUnit()
-    keys = [[a for a, _ in replace(of_months([[1, 2]], "1", **x), unit=record).ledger_loss().axes] for x in (ALL, X, Y)]
-    assert keys[0] == keys[1] == keys[2]
+    keys = [
+        [a for a, _ in replace(of_months([[1, 2]], "1", **x), unit=record).ledger_loss().axes]
+        for x in (ALL, X, Y, RULE_X)
+    ]
+    assert all(x == keys[0] for x in keys)
 
 
 def test_levels_of_places_are_nobodys_cells():

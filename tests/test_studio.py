@@ -208,7 +208,7 @@ def test_the_number_of_dropped_records_is_printed_and_not_stored(tmp_path, monke
         number = client.intend()
         client.post(f"/release/{number}", typed="people")
         output = capsys.readouterr().out
-        assert re.search(r"^7 of \d+ records are left out of every table.*by attribute 'area' 7", output)
+        assert re.search(r"^7 of \d+ records are left out of every table.*by attribute or rule 'area' 7", output)
         assert client.studio.releases.where(number).state == "released"
         client.studio.releases._texts[number] = output
         page = client.page(f"/release/{number}")

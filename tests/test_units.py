@@ -514,8 +514,23 @@ def test_records_outside_are_dropped_on_request(policy):
     assert source.outside_domain is OutsideDomain.DROP
     assert source.drops
     assert not DataSource().drops
-    with refused("spec.outside-domain-invalid"):
-        DataSource(outside_domain="keep")
+    for options in ({"outside_domain": "keep"}, {"outside_domain": None}, {"outside_rules": "keep"}):
+        with refused("spec.outside-domain-invalid"):
+            DataSource(**options)
+
+
+@pytest.mark.parametrize(
+    ("outside_domain", "outside_rules", "drops"),
+    [("drop", None, True), ("refuse", None, False), ("refuse", "drop", True), ("drop", "refuse", False)],
+)
+def test_the_action_for_impossible_records_is_that_of_the_domain_unless_rules_state_one(
+    outside_domain, outside_rules, drops
+):
+    source = DataSource(outside_domain=outside_domain, outside_rules=outside_rules)
+    assert source.drops_by_rule == drops
+    assert source.drops == (outside_domain == "drop")
+    stated = DataSource(outside_domain=outside_domain, outside_rules="drop" if drops else "refuse")
+    assert source == stated
 
 
 @pytest.mark.parametrize("records", [0, -1, 2**62 + 1, True])

@@ -72,7 +72,7 @@ def counts_of(design, *tables):
 
 def counter_of_counts(counts, domain):
     """Return a counter of all cells of a domain. For amounts it has the ends, which arrays do not give the product."""
-    return (AtEnds if domain.steps else HistogramCounter)(counts, domain)
+    return AtEnds(counts, domain) if domain.steps else HistogramCounter(counts, domain.axes)
 
 
 def check_attribute(sample):

@@ -111,8 +111,7 @@ def open_counter(
         )
     several = isinstance(data, (list, tuple)) and all(isinstance(path, (str, PathLike)) for path in data)
     if isinstance(data, np.ndarray):
-        # An array has no ids, so no record was left out for a missing one: the bound is `None` here.
-        return HistogramCounter(data, domain, drops=domain.leaves_out(source, None), max_records=source.max_records)
+        return HistogramCounter(data, domain, source)
     if is_spark(data) or is_database(data):
         return SqlCounter(in_spark(data) if is_spark(data) else database(data), domain, source, bound)
     if several or isinstance(data, (str, PathLike)):

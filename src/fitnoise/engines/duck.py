@@ -32,6 +32,7 @@ from fitnoise.engines.frames import from_frame
 from fitnoise.engines.joint_tables import joint_tables
 from fitnoise.engines.paths import FilePath
 from fitnoise.engines.record_files import from_path
+from fitnoise.engines.rules import RuleColumn, RuledRows, Rules, rule_columns
 from fitnoise.engines.sources import (
     DATE_COLUMN_TEXT,
     ColumnRequest,
@@ -63,7 +64,15 @@ from fitnoise.kernel.codings import (
     Range,
     Steps,
 )
-from fitnoise.kernel.counting._base import DeclaredCounter, Dropped, Lost, Margin, Margins, Progress, ProgressFilter
+from fitnoise.kernel.counting._base import (
+    DeclaredCounter,
+    Dropped,
+    Lost,
+    Margin,
+    Margins,
+    Progress,
+    ProgressFilter,
+)
 from fitnoise.kernel.counting.failures import UnreadableRecords
 from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, counted_by
@@ -198,6 +207,7 @@ class DuckCounter(DeclaredCounter):
         memory_limit: str | None = None,
     ) -> None:
         super().__init__(domain, source, bound)
+        self._rules = rule_columns(domain, source)
         self._records = records
         self._memory_limit = memory_limit
 
@@ -282,11 +292,13 @@ class DuckCounter(DeclaredCounter):
         names = [a for a in sizes if a != ID_KEY]
         reader, lost = _DuckRows(self, informed), Lost()
         if self.bound is None:
-            codings = {a: self._domain[a].coding for a in names}
-            counts, outside = tally(reader, codings, margins, gauge, drop=drop, lost=lost, choose=joint_tables)
+            codings = {a: self._domain[a].coding for a in names} | {a: x.coding for a, x in self._rules.items()}
+            rows = RuledRows(reader, self._rules)
+            counts, outside = tally(rows, codings, margins, gauge, drop=drop, lost=lost, choose=joint_tables)
         else:
             # The engine itself chooses the records of each person (`_bounded`).
             sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if self.bound.max_records is None else {}
+            sizes |= dict.fromkeys(self._rules, 1)
             tables = MarginCounts(margins, sizes, gauge, self._domain.steps, choose=joint_tables)
             with contextlib.closing(reader.batches(names)) as batches:
                 for batch in batches:
@@ -303,6 +315,7 @@ class DuckCounter(DeclaredCounter):
         """Return the numbers of dropped records, in one more pass: with a bound the engine does not hand them over."""
         drop = self._source.drops
         out = {a: self._domain[a].coding.dropped(drop=drop) for a in names}
+        out |= {name: rule.coding.dropped(drop=drop) for name, rule in self._rules.items()}
 
         def query(sql: str, columns: Mapping[str, str]) -> str:
             tests = [f"{columns[a]} IN ({', '.join(map(str, sorted(x)))})" for a, x in out.items() if x]
@@ -325,6 +338,7 @@ class DuckCounter(DeclaredCounter):
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
             sql, columns, codes = self._cells(used, *self._relation(connection, used))
+            sql, columns = _with_rules(sql, columns, self._rules)
             rows = self._safely(lambda: connection.execute(statement(sql, columns), codes).fetchall())
         return [int(x) for x in rows[0]]
 
@@ -413,7 +427,9 @@ class DuckCounter(DeclaredCounter):
             sql, names, codes = self._cells(used, relation, held, windows)
             if self.bound is not None:
                 refused = any(REFUSED in self._domain[a].coding.without_cell for a in used)
+                refused |= any(rule.action == REFUSED for rule in self._rules.values())
                 outside = refused or not self._source.drops
+                sql, names = _with_rules(sql, names, self._rules)
                 sql = _bounded(sql, names, self._domain, self.bound, outside=outside)
                 names |= {ID_KEY: "person"} | ({SHARE_KEY: "share"} if self.bound.max_records is None else {})
             # 2,048 records are the engine's unit, and a cell has four bytes in most columns.
@@ -542,6 +558,24 @@ def _left_out_sql(records: str, columns: Mapping[str, str], domain: Domain, boun
     lined, _ = _lined(records, columns, domain, bound, further=", count(*) OVER (PARTITION BY inside, p) AS per_person")
     taken = f"SELECT p FROM ({lined}) lined WHERE inside AND turn <= {bound.max_records}"
     return f"SELECT count(*) FROM ({taken} GROUP BY p HAVING count(*) < max(per_person)) persons"
+
+
+def _with_rules(records: str, columns: Mapping[str, str], rules: Rules) -> tuple[str, dict[str, str]]:
+    """Return SQL with a column for each rule about impossible cells, as if it were an attribute; and all columns."""
+    names, flags = dict(columns), ["*"]
+    for i, (name, rule) in enumerate(rules.items()):
+        cells, index = [columns[a] for a in rule.names], "CAST(0 AS BIGINT)"
+        for cell, size in zip(cells, rule.excluded.shape, strict=True):
+            index = f"({index}) * {size} + {cell}"
+        is_out = " AND ".join([*(f"{cell} >= 0" for cell in cells), f"{index} IN ({_listed(rule)})"])
+        flags.append(f"CAST(CASE WHEN {is_out} THEN {rule.action} ELSE 0 END AS SMALLINT) AS r{i}")
+        names[name] = f"r{i}"
+    return f"SELECT {', '.join(flags)} FROM ({records}) ruled" if rules else records, names
+
+
+def _listed(rule: RuleColumn) -> str:
+    """Return the places of the combinations that a rule excludes, in C order."""
+    return ", ".join(map(str, np.flatnonzero(rule.excluded).tolist()))
 
 
 _IS_ID = f"octet_length(p) BETWEEN 1 AND {MAX_ID_BYTES}"

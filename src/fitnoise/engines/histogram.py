@@ -8,11 +8,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fitnoise.engines.rules import rule_columns
+from fitnoise.engines.sources import refuse_impossible
 from fitnoise.errors import DataError
+from fitnoise.kernel.codings import REFUSED
 from fitnoise.kernel.counting._base import Counter, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.margins import blank, summed
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import LARGEST_BOUND
+from fitnoise.kernel.units import LARGEST_BOUND, DataSource
 
 
 @final
@@ -22,8 +25,8 @@ class HistogramCounter(Counter):
     Args:
         counts: Integers ≥ 0, of the domain's shape or flat in C order.
         domain: The declared domain.
-        drops: True if records may have been left out when the counts were made.
-        max_records: A public bound on the number of records: `max_records` of the source.
+        source: The data source, with a public bound on the number of records. It states if records may have been left
+            out when the counts were made, and the action for counts in impossible cells. Default one that refuses.
 
     Raises:
         DataError: The counts have a wrong shape, are not integers, are masked, or are negative. The error names no
@@ -32,10 +35,11 @@ class HistogramCounter(Counter):
         DataError: The domain has an amount, between whose ends records lie.
     """
 
-    def __init__(
-        self, counts: NDArray[Any], domain: Domain, *, drops: bool = False, max_records: int = LARGEST_BOUND
-    ) -> None:
-        self.drops = drops
+    def __init__(self, counts: NDArray[Any], domain: Domain, source: DataSource | None = None) -> None:
+        source = DataSource(max_records=LARGEST_BOUND) if source is None else source
+        max_records = source.max_records
+        # An array has no ids, so no record was left out for a missing one.
+        self.drops = domain.leaves_out(source, None)
         if domain.steps:
             raise DataError(
                 "counts-without-amounts",
@@ -90,12 +94,26 @@ class HistogramCounter(Counter):
         self._attributes = tuple(domain)
         # The sum is at most 2⁶², so unsigned counts fit too.
         self._counts = counts.reshape(domain.shape).astype(np.int64)
+        self._refused: dict[str, int] = {}
+        rules = rule_columns(domain, source)
+        cells = {a: self._cells(a, self._attributes) for rule in rules.values() for a in rule.names}
+        for name, column in rules.items():
+            is_left_out = np.broadcast_to(column.cells(cells) < 0, domain.shape)
+            if column.action == REFUSED:
+                self._refused[name] = int(self._counts[is_left_out].sum())
+            else:
+                self._counts[is_left_out] = 0
 
     def check(self, attributes: Sequence[str]) -> None:
         """Check nothing: the array has every attribute of its domain."""
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """Return the counts over each margin: sums of the array over the other axes, for levels of their leaves."""
+        """Return the counts over each margin: sums of the array over the other axes, for levels of their leaves.
+
+        Raises:
+            DataError: There are records in impossible cells, and the source refuses them.
+        """
+        refuse_impossible("the array of counts", self._refused)
         gauge = ProgressFilter(progress)
         counts = blank(dict.fromkeys(margins), self._domain.sizes)
         for i, m in enumerate(counts):

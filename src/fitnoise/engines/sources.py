@@ -101,7 +101,7 @@ class Columns:
     def refuse(self, domain: Domain, outside: Mapping[str, int], bound: RecordBound | None = None) -> None:
         """Raise DataError if records outside are not left out, or have no id; the error states their numbers.
 
-        outside: By attribute, the number of records outside that are not left out; `ID_KEY` stands for the id.
+        outside: By attribute or rule, the number of records outside that are not left out; `ID_KEY` stands for the id.
         bound: The bound on the counted records of a unit; without one, the records need no id.
         """
         bad = {a: n for a, n in outside.items() if n}
@@ -115,6 +115,7 @@ class Columns:
                 "Nothing was measured and nothing was charged.",
                 place=bound.id,
             )
+        refuse_impossible(self.what, {name: bad.pop(name) for name in domain.rules if name in bad})
         if bad:
             where = ", ".join(f"{n} in the column {domain.column(a)!r} (attribute {a!r})" for a, n in bad.items())
             ways = {OUTSIDE: 'outside_domain = "drop"', REFUSED: '"drop" where an attribute itself says "refuse"'}
@@ -128,6 +129,24 @@ class Columns:
                 "such records out.",
                 "Nothing was measured and nothing was charged.",
             )
+
+
+def refuse_impossible(what: str, numbers: Mapping[str, int]) -> None:
+    """Raise DataError if there are records in cells that rules call impossible.
+
+    what: The data, as the error names them.
+    numbers: The number of such records by rule.
+    """
+    bad = ", ".join(f"{n} by the rule {name!r}" for name, n in numbers.items() if n)
+    if bad:
+        raise DataError(
+            "records-impossible",
+            f"In {what}, records have combinations that are declared impossible: {bad}.",
+            "The numbers are exact and must not be published.",
+            'Correct the data or the rules, or set outside = "drop" in [rules] to leave such records out of every '
+            "table.",
+            "Nothing was measured and nothing was charged.",
+        )
 
 
 def wrong_type(domain: Domain, attribute: str, kind: str, needed: str) -> DataError:

@@ -11,9 +11,10 @@ from typing import final
 from fitnoise.engines.databases import Database, DatabaseSession
 from fitnoise.engines.dialects import coded
 from fitnoise.engines.engine_check import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
+from fitnoise.engines.rules import rule_columns
 from fitnoise.engines.sources import DATE_COLUMN_TEXT, standing, wrong_condition, wrong_id, wrong_type
 from fitnoise.engines.spark import Spark, SparkTable
-from fitnoise.engines.statements import Field, PersonColumn, count, left_out, prepared, reported
+from fitnoise.engines.statements import Field, PersonColumn, count, left_out, prepared, reported, with_rules
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import Coding
 from fitnoise.kernel.conditions import Condition
@@ -58,6 +59,7 @@ class SqlCounter(DeclaredCounter):
             )
         super().__init__(domain, source, bound)
         self._database = database
+        self._rules = rule_columns(domain, source)
         # A wrong table or column is an error here, where the data are named.
         self.check([])
 
@@ -102,6 +104,7 @@ class SqlCounter(DeclaredCounter):
                     person=person,
                     pages=session.pages,
                     lost=lost,
+                    rules=self._rules,
                 )
         session.refuse(self._domain, outside, self.bound)
         self.dropped = None if lost is None else lost.report(self._domain)
@@ -122,7 +125,8 @@ class SqlCounter(DeclaredCounter):
             if person is None or person.cap is None:
                 return super().left_out()
             with standing(session.what, session.state):
-                return left_out(session.fetch, session.dialect, relation, fields, person, drop=self._source.drops)
+                drop, fetch, d = self._source.drops, session.fetch, session.dialect
+                return left_out(fetch, d, relation, fields, person, drop=drop, rules=self._rules)
 
     def _tried(
         self, session: DatabaseSession | SparkTable, margins: Sequence[Margin], *, uncounted: bool = False
@@ -156,7 +160,8 @@ class SqlCounter(DeclaredCounter):
         for f in (*fields.values(), *conditions):
             if f.read is not None and not d.streams:
                 refuse_unless_dated(fetch, d, what, f.read, timed=f.kind is ColumnKind.STAMP)
-        return prepared(d, session.relation, conditions, fields, person, session.pages)
+        relation, fields, person = prepared(d, session.relation, conditions, fields, person, session.pages)
+        return relation, with_rules(d, fields, self._rules), person
 
     def _fields(
         self, session: DatabaseSession | SparkTable, margins: Sequence[Margin]

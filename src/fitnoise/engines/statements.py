@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from fitnoise.engines.dialects import Dialect, as_integer, coded, interval_sql, untranslated
 from fitnoise.engines.joint_tables import joint_tables
+from fitnoise.engines.rules import RuleColumn, RuledRows, Rules
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
     MAX_RANGE_CELLS,
@@ -47,6 +48,7 @@ from fitnoise.kernel.counting.persons import ID_KEY
 from fitnoise.kernel.counting.tally import Batch, PersonRule, persons_left_out, tally
 from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.dates import DateField
+from fitnoise.kernel.domain import NO_RULES
 from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD, Pattern
 
 ASSUMED_RECORDS: Final = 10**7
@@ -158,6 +160,7 @@ def count(
     pages: int = 0,
     is_trial: bool = False,
     lost: Lost | None = None,
+    rules: Rules = NO_RULES,
 ) -> tuple[Margins, dict[str, int]]:
     """Return the counts over margins of these fields, and for every attribute the number of records outside.
 
@@ -178,13 +181,16 @@ def count(
 
     lost: The counter of dropped records: while they are read, or by a statement of its own.
 
+    rules: The rules about impossible cells of the fields, for a dialect that streams; elsewhere they are fields
+    (`with_rules`).
+
     Raises:
         DataError: More joint tables are needed than `MAX_TABLES_PER_STATEMENT`, or one has 2⁶³ places or more;
             nothing was read.
         DataError: The joint tables are not of the same records, or the engine returns something other than counts.
     """
     if d.streams:
-        reader, codings = StreamedRows(fetch, relation, fields, person), {a: f.coding for a, f in fields.items()}
+        reader, codings = _streamed(fetch, relation, fields, person, rules)
         rule = None if person is None else person.rule
         return tally(reader, codings, margins, gauge, drop=drop, rule=rule, lost=lost, choose=joint_tables)
     fields = fields if person is None else {**fields, ID_KEY: person.field(d)}
@@ -254,8 +260,23 @@ def _lose(fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], 
     lost.add(records, dropped, dict(zip(tests, lost_by, strict=True)))
 
 
+def _streamed(
+    fetch: Fetch, relation: str, fields: Mapping[str, Field], person: PersonColumn | None, rules: Rules
+) -> tuple[RuledRows, dict[str, Coding]]:
+    """Return a reader of records with the columns of rules, and the codings of all columns."""
+    codings = {a: f.coding for a, f in fields.items()} | {name: rule.coding for name, rule in rules.items()}
+    return RuledRows(StreamedRows(fetch, relation, fields, person), rules), codings
+
+
 def left_out(
-    fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], person: PersonColumn, *, drop: bool
+    fetch: Fetch,
+    d: Dialect,
+    relation: str,
+    fields: Mapping[str, Field],
+    person: PersonColumn,
+    *,
+    drop: bool,
+    rules: Rules = NO_RULES,
 ) -> int:
     """Return the number of persons of whom some records that are inside in all fields are not counted (`count`).
 
@@ -263,8 +284,7 @@ def left_out(
         DataError: The engine returns a value that no correct engine returns.
     """
     if d.streams:
-        codings = {a: f.coding for a, f in fields.items()}
-        return persons_left_out(StreamedRows(fetch, relation, fields, person), codings, person.rule)
+        return persons_left_out(*_streamed(fetch, relation, fields, person, rules), person.rule)
     fields = {**fields, ID_KEY: person.field(d)}
     statement = _uncounted(d, relation, fields, person, drop=drop)
     return int(_integers([(0, 0, *row) for rows in fetch(statement) for row in rows], [1])[2].sum())
@@ -323,6 +343,25 @@ def prepared(
     now = {a: replace(f, column=f"source.v{i}") for i, (a, f) in enumerate(fields.items())}
     now |= {a: Field(f.coding, ColumnKind.DERIVED, now[a].column) for a, f in dated.items()}
     return chosen, now, None if person is None else replace(person, column="source.p")
+
+
+def with_rules(d: Dialect, fields: Mapping[str, Field], rules: Rules) -> dict[str, Field]:
+    """Return the fields and those of rules about impossible cells; a dialect that streams gets none of these."""
+    return {**fields, **({} if d.streams else {name: _rule_field(d, fields, rule) for name, rule in rules.items()})}
+
+
+def _rule_field(d: Dialect, fields: Mapping[str, Field], rule: RuleColumn) -> Field:
+    """Return an attribute with one cell, in which a record lies unless the rule excludes it."""
+    index, sizes = d.int64.format(x="0"), [n + 1 for n in rule.excluded.shape]
+    for a, size in zip(rule.names, sizes, strict=True):
+        f = fields[a]
+        cell = d.cell(f.coding, f.kind, d.key(f.coding, f.kind, f.column))
+        index = f"({index}) * {size} + {d.int64.format(x=cell)}"
+    # A cell is from 1 to its size, and 0 outside.
+    excluded = np.pad(rule.excluded, [(1, 0)] * len(sizes))
+    places = ", ".join(map(str, np.flatnonzero(excluded).tolist()))
+    column = f"CASE WHEN {index} IN ({places}) THEN 1 ELSE 0 END"
+    return Field(rule.coding, ColumnKind.INTEGER, column)
 
 
 def _is_met_sql(d: Dialect, f: Field) -> str:

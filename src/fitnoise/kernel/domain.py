@@ -36,6 +36,9 @@ CODINGS: Final[tuple[type[Coding], ...]] = (CodingWithMissing, LeafCodes, *VALUE
 JOINED: Final = " × "
 """The text between the names of a joint axis."""
 
+NO_RULES: Final[FixedMapping[str, Any]] = FixedMapping({})
+"""The rules of a domain that calls no combination impossible."""
+
 
 @final
 @dataclass(frozen=True)
@@ -170,12 +173,14 @@ class Domain(Mapping[str, Axis]):
         DomainError: A name is empty, or holds a line break, a tab or a double quote.
         DomainError: A value is not an axis.
         DomainError: An amount has a range for each cell of another axis, and the domain has no axis with these cells.
-        DomainError: A joint axis does not fit the axes.
+        DomainError: A joint axis or a rule does not fit the axes.
     """
 
     entries: tuple[tuple[str, Axis], ...]
     joint: Mapping[str, JointAxis]
     """The joint axes by name."""
+    rules: Mapping[str, JointAxis]
+    """The rules by name, each with the combinations that it calls impossible. A record with one of them is outside."""
     sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
     """The number of cells of everything by which a design may count: attributes, levels, shares of levels, joint axes.
 
@@ -188,7 +193,9 @@ class Domain(Mapping[str, Axis]):
     """For each attribute and level its attribute, its depth and its axis."""
     _shares: Mapping[str, HierarchyShare] = field(init=False, repr=False, compare=False)
 
-    def __init__(self, axes: Mapping[str, Axis], joint: Iterable[JointAxis] = ()) -> None:
+    def __init__(
+        self, axes: Mapping[str, Axis], joint: Iterable[JointAxis] = (), rules: Mapping[str, JointAxis] = NO_RULES
+    ) -> None:
         # Copied first: a mapping could answer otherwise after it was checked.
         items = tuple(dict(axes).items())
         if not items:
@@ -228,10 +235,14 @@ class Domain(Mapping[str, Axis]):
             _check_joint(one, by_name)
             _check_name(one.name, lowered)
             by_joint[one.name], sizes[one.name] = one, len(one.cells)
+        rules = dict(rules)
+        for name, one in rules.items():
+            _check_joint(one, by_name)
+            _check_name(name, lowered)
         steps = {name: axis.steps for name, axis in items if axis.steps}
         object.__setattr__(self, "entries", items)
         values = (("sizes", sizes), ("steps", steps), ("_by_name", by_name), ("_shares", shares), ("joint", by_joint))
-        for name, value in values:
+        for name, value in (*values, ("rules", rules)):
             object.__setattr__(self, name, FixedMapping(value))
 
     def __getitem__(self, name: str) -> Axis:
@@ -290,7 +301,7 @@ class Domain(Mapping[str, Axis]):
         return {name: cells[name] for name in self}
 
     def leaves_out(self, source: DataSource, bound: RecordBound | None) -> bool:
-        """Return True if records may be left out of all tables: for a value, a condition, or a missing id.
+        """Return True if records may be left out of all tables: for a value, a rule, a condition, or a missing id.
 
         The result considers all attributes, shown in a table or not: one more table changes no other table's truth.
 
@@ -301,14 +312,15 @@ class Domain(Mapping[str, Axis]):
         return bool(source.where) or self.drops_values(source, bound)
 
     def drops_values(self, source: DataSource, bound: RecordBound | None) -> bool:
-        """Return True if records may be left out of all tables for a value, or because they have no id.
+        """Return True if records may be left out of all tables for a value or a rule, or because they have no id.
 
         Args:
             source: The source of the records.
             bound: The bound on counted records of a unit, with its id.
         """
         # A record without an id is outside, as a record with a value outside the domain is.
-        return bool(self.drops(source.drops)) or (source.drops and bound is not None)
+        by_rule = bool(self.rules) and source.drops_by_rule
+        return by_rule or bool(self.drops(source.drops)) or (source.drops and bound is not None)
 
     def column(self, name: str) -> str:
         """Return the column of the data that holds this attribute.
@@ -325,15 +337,15 @@ class Domain(Mapping[str, Axis]):
     def attribute_of(self, name: str) -> str:
         """Return the attribute to which a level or a share belongs; for the name of an attribute, this name.
 
-        A joint axis belongs to none of its attributes: the result is its own name.
+        A joint axis or a rule belongs to none of its attributes: the result is its own name.
 
         Args:
-            name: The name of an attribute, a level, a share (`county in state`) or a joint axis.
+            name: The name of an attribute, a level, a share (`county in state`), a joint axis or a rule.
 
         Raises:
             DomainError: There is no such attribute.
         """
-        if name in self.joint:
+        if name in self.joint or name in self.rules:
             return name
         return self._shares[name].home if name in self._shares else self._entry(name)[0]
 
@@ -482,11 +494,10 @@ class Domain(Mapping[str, Axis]):
                         "combination-not-planned",
                         f"The data have combinations of {list(names)} that the plan does not list; the number of "
                         f"counted records with them is: {int(outside.sum()) if parts == 1 else 'some'}.",
-                        "The plan lists the combinations that the rules about impossible cells allow, and for "
-                        "attributes of one column all that their declarations allow. The number is exact and must not "
-                        "be published.",
-                        "Correct the data or the rules. If no rule is on these attributes, report the error to the "
-                        "authors of fitnoise, because the list is then not complete.",
+                        "The plan lists all combinations that rules and declarations allow. The number is exact and "
+                        "must not be published.",
+                        "Count a copy of the data. If the error remains, report it to the authors of fitnoise, because "
+                        "the list is then not complete.",
                         "Nothing was measured and nothing was charged.",
                     )
                 out = out.take(cells, position)
@@ -638,15 +649,15 @@ def cell_key(domain: Domain, name: str, source: DataSource | None = None) -> str
     Args:
         domain: The domain of the axis.
         name: The name of an attribute, a level or a joint axis.
-        source: A source whose rule for left-out records the key covers, too. These are its conditions, and the keys of
-            the axes for whose values it drops records. If it leaves out none, the key is that without a source.
+        source: A source whose rule for left-out records the key covers, too. These are its conditions, the keys of the
+            axes for whose values it drops records, and the rules by which it does. If it leaves out none, the key is
+            that without a source.
 
     Raises:
         DomainError: There is no such attribute.
     """
     if name in domain.joint:
-        joint = domain.joint[name]
-        definition: list[Any] = [[cell_key(domain, a) for a in joint.names], joint.cells]
+        definition = _joint_definition(domain, domain.joint[name])
     else:
         axis = domain[name]
         date_part = None if axis.date_part is None else axis.date_part.document
@@ -656,9 +667,15 @@ def cell_key(domain: Domain, name: str, source: DataSource | None = None) -> str
     if source is not None and domain.leaves_out(source, None):
         definition += [[[c.column, c.document] for c in source.conditions]]
         definition += sorted(cell_key(domain, a) for a in domain.drops(source.drops))
+        definition += sorted(_joint_definition(domain, x) for x in domain.rules.values() if source.drops_by_rule)
     # No spaces: equal definitions give equal bytes, and so equal keys.
     document = json.dumps(definition, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(document.encode("ascii")).hexdigest()
+
+
+def _joint_definition(domain: Domain, one: JointAxis) -> list[Any]:
+    """Return all that determines the combinations of a joint axis or a rule."""
+    return [[cell_key(domain, a) for a in one.names], one.cells]
 
 
 def axis_key(domain: Domain, name: str, source: DataSource | None = None) -> str:

@@ -437,6 +437,7 @@ def _counts_fingerprint(order: Order) -> str:
         "where": [(c.column, c.document) for c in order.source.conditions],
         "bound": order.unit.bound,
         "outside": order.source.outside_domain,
+        "rules": [(x.names, x.cells, order.source.drops_by_rule) for x in order.domain.rules.values()],
         "margins": _counter_margins(_required_margins(order)),
     }
     return hashlib.sha256(json.dumps(document, sort_keys=True, allow_nan=False).encode("ascii")).hexdigest()

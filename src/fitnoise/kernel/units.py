@@ -658,6 +658,8 @@ class DataSource:
             privacy.
         account: The name under which a ledger sums up charges: one for all sources about the same people, such as the
             quarters of a survey. With None it is the name of the source.
+        outside_rules: The action for records in a cell that a rule calls impossible. None (the default) is
+            `outside_domain`.
         max_dropped: The largest share, from 0 to 1, of records left out of every table because they are outside the
             domain or have no id. With a larger share, or data that do not hold it (an array of counts), the
             count stops before anything is charged. None (the default) allows any share. Only the operator sees this
@@ -678,6 +680,7 @@ class DataSource:
     account: str | None = None
     where: tuple[Condition, ...] | Mapping[str, Any] = ()
     max_dropped: float | None = None
+    outside_rules: OutsideDomain | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", conditions(self.where))
@@ -691,17 +694,19 @@ class DataSource:
                 "Nothing was planned.",
                 place="data.max_dropped",
             )
-        try:
-            object.__setattr__(self, "outside_domain", OutsideDomain(self.outside_domain))
-        except ValueError:
-            raise SpecError(
-                "outside-domain-invalid",
-                f"The value of outside_domain is {self.outside_domain!r}.",
-                "It must be 'refuse' or 'drop'.",
-                "Choose one of the two.",
-                "Nothing was planned.",
-                place="data.outside_domain",
-            ) from None
+        rules = self.outside_domain if self.outside_rules is None else self.outside_rules
+        for name, action in (("outside_domain", self.outside_domain), ("outside_rules", rules)):
+            try:
+                object.__setattr__(self, name, OutsideDomain(action))
+            except ValueError:
+                raise SpecError(
+                    "outside-domain-invalid",
+                    f"The value of {name} is {action!r}.",
+                    "It must be 'refuse' or 'drop'.",
+                    "Choose one of the two.",
+                    "Nothing was planned.",
+                    place="data.outside_domain" if name == "outside_domain" else "rules.outside",
+                ) from None
         for what, name, key in (
             ("the data source", self.name, "data.source"),
             ("the account of the data source", self.population, "data.account"),
@@ -716,8 +721,11 @@ class DataSource:
                     "Nothing was planned.",
                     place=key,
                 )
-        # An account of the source's own name is the default, so that both spellings compare equal.
+        # What equals its default is stored as None, so that both spellings compare equal.
         object.__setattr__(self, "account", None if self.account == self.name else self.account)
+        object.__setattr__(
+            self, "outside_rules", None if self.outside_rules is self.outside_domain else self.outside_rules
+        )
         if type(self.max_records) is not int or not 1 <= self.max_records <= LARGEST_BOUND:
             raise SpecError(
                 "max-records-invalid",
@@ -737,6 +745,11 @@ class DataSource:
     def drops(self) -> bool:
         """True if records outside the domain are left out, where an attribute states no action."""
         return self.outside_domain is OutsideDomain.DROP
+
+    @property
+    def drops_by_rule(self) -> bool:
+        """True if records in cells that a rule calls impossible are left out."""
+        return (self.outside_rules or self.outside_domain) is OutsideDomain.DROP
 
     @property
     def conditions(self) -> tuple[Condition, ...]:

@@ -222,10 +222,9 @@ def _refuse_values(domain: Domain, displayed: Sequence[str], cells: Integers, al
 
 
 def _refuse_source(publication: Publication) -> None:
-    """Raise WorkloadError for rules with dropped records, a series, or a pattern that names their attributes."""
+    """Raise WorkloadError for rules with a series, explicit queries, or a pattern that names their attributes."""
     ruled = _ruled_attributes(publication.domain)
     reasons = (
-        (publication.source.drops, "its source drops records"),
         (publication.series is not None, "it is a series"),
         (any(_has_matrix(group.workload) for group in publication.groups), "its tables have explicit queries"),
         (
@@ -238,9 +237,10 @@ def _refuse_source(publication: Publication) -> None:
         raise WorkloadError(
             "rules-unsupported",
             f"The publication has rules about impossible cells, and {reason}.",
-            "Records in impossible cells are refused, in a release of all records together.",
-            'Set outside_domain = "refuse" (an attribute can still drop its own values, by if_outside), and remove the '
-            "series, the promise or the queries. Or remove the rules, and state them after the release (fn.given).",
+            "Rules leave out records in a release of all records together, and a plan by their possible cells has no "
+            "axis for each of their attributes.",
+            "Remove the series, the promise or the queries. Or remove the rules, and state them after the release "
+            "(fn.given).",
             "Nothing was planned.",
         )
 

@@ -219,7 +219,7 @@ class Plan(HtmlDisplay):
         request = self.publication
         caps = () if request.cap is None else (request.cap.limit("cap"),)
         return Order(
-            domain=request.domain.counted_axes,
+            domain=request.domain.axes,
             source=request.source,
             unit=request.unit,
             designs=tuple(p.design for p in self.parts),

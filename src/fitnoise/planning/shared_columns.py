@@ -78,8 +78,9 @@ def counted_jointly(plan: Plan) -> Iterator[Message]:
         if joint.name in zeros:
             yield Message("report.shared_column.impossible", (Value("attributes", joint.names),))
     used = [{*domain.axes.attributes_of(x.name)} for x in domain.axes.joint.values()]
+    action = "report.rules.dropped" if plan.publication.source.drops_by_rule else "report.rules.refused"
     for one, ruled in zip(domain.ruled_cells, homes, strict=True):
-        yield Message("report.rules.refused", (Value("attributes", one.names),))
+        yield Message(action, (Value("attributes", one.names),))
         if not any(len(ruled & x) > 1 for x in used):
             # The tables count the same cells as without the rules, so they are the same problem.
             yield Message("report.rules.nothing", (Value("attributes", one.names),))

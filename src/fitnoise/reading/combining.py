@@ -629,6 +629,8 @@ def _stated(publication: Publication, right: Publication) -> Iterator[tuple[str,
     here, there = publication.workload.domain, right.workload.domain
     dropped = [{name: d[name] for name in d.drops(p.source.drops)} for d, p in ((here, publication), (there, right))]
     yield "the attributes for whose values records are left out", dropped[0], dropped[1]
+    by_rule = [{*d.axes.rules.values()} if s.drops_by_rule else set() for d, s in ((here, mine), (there, theirs))]
+    yield "the rules by which records are left out", by_rule[0], by_rule[1]
     if publication.unit.id is not None:  # the rule for a person's counted records depends on all attributes
         yield "the attributes, by which the records of a person are chosen", here, there
 

@@ -409,9 +409,14 @@ def condition_message(condition: Condition) -> Message:
 
 
 def left_out(plan: Plan) -> dict[str, list[str]]:
-    """Return the attributes whose values leave records out of all tables, by the key `left_out`; empty without any."""
-    names = plan.publication.workload.domain.drops(plan.publication.source.drops)
-    return {"left_out": list(names)} if names else {}
+    """Return the attributes whose values leave records out of all tables, by the key `left_out`; empty without any.
+
+    The attributes of a rule that leaves out records are one name: "age × marital".
+    """
+    domain, source = plan.publication.workload.domain, plan.publication.source
+    rules = domain.axes.rules.values() if source.drops_by_rule else ()
+    names = list(dict.fromkeys([*domain.drops(source.drops), *(rule.name for rule in rules)]))
+    return {"left_out": names} if names else {}
 
 
 def shares(plan: Plan) -> dict[str, Message]:

@@ -238,6 +238,17 @@ def _plain_conditions(where: Mapping[str, Any]) -> dict[str, Any]:
     return {**where, **bounds}
 
 
+class RulesSpec(SpecSection):
+    """The treatment of impossible records, for all rules of [[impossible]] and [[possible]]."""
+
+    outside: OutsideDomain | None = Field(
+        None,
+        strict=False,
+        description='The treatment of impossible records: "refuse" the data, or "drop" such records from every table. '
+        "If absent, data.outside_domain decides.",
+    )
+
+
 class PossibleSpec(SpecSection):
     """A list of the combinations of several attributes that are possible; no record has another one."""
 
@@ -870,14 +881,15 @@ class Spec(SpecSection):
         [],
         description="Rules about impossible records, each in the form of where, by attribute or level: no record has "
         "all of these values together. State facts of law or definition, and none that you read off the data. Data "
-        "with such a record are refused, so a release shows every reader that no counted record was impossible. If "
-        "absent, no record is impossible by such a rule.",
+        "with such a record are refused, unless rules.outside drops it. If absent, no record is impossible by such a "
+        "rule.",
     )
     possible: list[PossibleSpec] = Field(
         [],
         description="Lists of possible combinations of several attributes; all others are impossible. If absent, no "
         "list excludes a combination.",
     )
+    rules: RulesSpec = Field(RulesSpec(), description="The treatment of impossible records.")
     tables: list[TableSpec] = Field(
         [], description="The tables to publish. If absent, the specification asks questions."
     )
@@ -1003,7 +1015,14 @@ class Spec(SpecSection):
         units = wrong.each(p.other_units, "privacy.other_units", lambda other: other.build(unit))
         with wrong.located_at("data"):
             source = DataSource(
-                d.source, d.table, d.outside_domain, d.max_records, d.account, d.conditions(), d.max_dropped
+                d.source,
+                d.table,
+                d.outside_domain,
+                d.max_records,
+                d.account,
+                where=d.conditions(),
+                max_dropped=d.max_dropped,
+                outside_rules=self.rules.outside,
             )
         small = wrong.one("projection", lambda: _small(self.mechanism, self.size, self.projection), None)
         with wrong.located_at("accuracy"):
@@ -1186,6 +1205,7 @@ class Spec(SpecSection):
             "domain": domain,
             "impossible": [rule.document for rule in w.domain.rules if isinstance(rule, ImpossibleBox)],
             "possible": [rule.document for rule in w.domain.rules if isinstance(rule, PossibleList)],
+            "rules": {"outside": s.outside_rules},
             "tables": [TableSpec.document_of(p) for p in w.tables.parts],
             "questions": [FiniteSpec.document_of(q) for q in publication.questions],
             **_mechanism_document(publication),

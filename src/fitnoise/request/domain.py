@@ -24,8 +24,8 @@ from fitnoise.request.impossible_rules import (
     RuledCells,
     box_from,
     connected_cells,
+    impossible_cells,
     list_from,
-    possible_lists,
 )
 
 RESERVED = (
@@ -119,7 +119,8 @@ class Domain(Mapping[str, Attribute]):
 
         State only what law or definition excludes. A rule that someone reads off the data reveals something about
         persons, and no noise protects them. Data with a record in an impossible cell are refused before the charge. So
-        a release shows every reader that no counted record was in one.
+        a release shows every reader that no record was in one. A source can drop such records instead
+        (`DataSource.outside_rules`). Then they are left out of every table, and a release shows nothing about them.
 
         Args:
             rule: The rule as a mapping, for names that are not Python identifiers.
@@ -167,24 +168,15 @@ class Domain(Mapping[str, Attribute]):
         # boxes first, as in documents
         ordered = sorted(dict.fromkeys(rules), key=lambda rule: isinstance(rule, PossibleList))
         object.__setattr__(domain, "rules", tuple(ordered))
-        _ = domain.ruled_cells, domain.counted_axes  # To make them checks the rules.
+        _ = domain.ruled_cells  # To make them checks the rules.
+        excluded = impossible_cells(domain, domain.rules)
+        object.__setattr__(domain, "axes", AxisDomain(dict(self.axes.entries), self.axes.joint.values(), excluded))
         return domain
 
     @cached_property
     def ruled_cells(self) -> tuple[RuledCells, ...]:
         """The possible joint cells by all rules, for each group of attributes that rules connect."""
         return connected_cells(self, self.rules)
-
-    @property
-    def counted_axes(self) -> AxisDomain:
-        """The axes by which records are counted: also a joint axis for the attributes of each rule.
-
-        A counter refuses records with a combination that one of these does not list. Rules hold for all records,
-        whether a table shows their attributes or not.
-        """
-        lists = (JointAxis(names, tuple(cells)) for names, cells in possible_lists(self, self.rules))
-        joint = [*self.axes.joint.values(), *(one for one in lists if one.name not in self.axes.joint)]
-        return AxisDomain(dict(self.axes.entries), joint)
 
     def with_joint_axes(self, joint: Iterable[JointAxis]) -> Self:
         """Return this domain with the given joint axes in place of its own; it compares equal to this one.
@@ -196,7 +188,7 @@ class Domain(Mapping[str, Attribute]):
             DomainError: A joint axis does not fit the attributes.
         """
         domain = copy.copy(self)
-        object.__setattr__(domain, "axes", AxisDomain(dict(self.axes.entries), joint))
+        object.__setattr__(domain, "axes", AxisDomain(dict(self.axes.entries), joint, self.axes.rules))
         return domain
 
     def __getitem__(self, name: str) -> Attribute:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import Counter as Multiset
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from fitnoise.errors import DomainError, SpecError, advise_name
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.codings import Code
 from fitnoise.kernel.conditions import Condition, conditions
+from fitnoise.kernel.domain import JointAxis
 from fitnoise.request.csv_rows import codes_from_texts, read_rows
 
 if TYPE_CHECKING:
@@ -498,18 +500,18 @@ def _example(attribute: Attribute) -> str:
     return json.dumps(values, ensure_ascii=False) if isinstance(values[0], str) else f"{{ values = {values} }}"
 
 
-def possible_lists(
-    domain: Attributes, rules: Sequence[Rule]
-) -> Iterator[tuple[tuple[str, ...], list[tuple[int, ...]]]]:
-    """Yield the attributes of rules with their possible combinations in order; rules on the same ones are one list.
+def impossible_cells(domain: Attributes, rules: Sequence[Rule]) -> dict[str, JointAxis]:
+    """Return the impossible combinations of each rule that has any, by a name for operators: "impossible 1 (a, b)".
 
     Args:
         domain: The attributes.
-        rules: The rules.
+        rules: The rules, numbered by kind.
     """
-    by_names: dict[tuple[str, ...], Mask] = {}
+    excluded, numbers = {}, Multiset[str]()
     for rule in rules:
-        ruled = rule.ruled_cells(domain)
-        by_names[ruled.names] = ruled.possible & by_names.get(ruled.names, np.ones((), dtype=bool))
-    for names, possible in by_names.items():
-        yield names, [tuple(cell) for cell in np.argwhere(possible).tolist()]
+        kind, ruled = "impossible" if isinstance(rule, ImpossibleBox) else "possible", rule.ruled_cells(domain)
+        numbers[kind] += 1
+        cells = tuple(map(tuple, np.argwhere(~ruled.possible).tolist()))
+        if cells:
+            excluded[f"{kind} {numbers[kind]} ({', '.join(ruled.names)})"] = JointAxis(ruled.names, cells)
+    return excluded

@@ -18,6 +18,8 @@ class Unit:
         self.caps = self.caps if self.records > 1 else []
         usual = data.get("outside_domain", "refuse")
         ways = {a.get(x) or usual for a in spec["domain"].values() for x in ("if_missing", "if_outside")}
+        if spec.get("impossible") or spec.get("possible"):
+            ways.add(spec.get("rules", {}).get("outside") or usual)
         drops = "drop" in ways or bool(data.get("where")) or (usual == "drop" and "id" in privacy)
         self.replaces = privacy.get("neighbours") == "replace-one"
         self.alone = not self.replaces or drops or privacy.get("max_records", 1) > 1 or "id" in privacy

@@ -41,10 +41,10 @@ class Dropped:
     Attributes:
         records: The number of records that meet the conditions (`where`), including those that a bound leaves out.
         dropped: The number of these with a value outside the domain in an attribute that drops such records. Records
-            without an id count too, where the source drops. Records that a condition or a bound on persons leaves out
-            are not among them.
-        attributes: The number of these by attribute; a record can be outside in several. Attributes without one are
-            absent.
+            without an id count too, where the source drops, and records that a rule calls impossible, where these are
+            dropped. Records that a condition or a bound on persons leaves out are not among them.
+        attributes: The number of these by attribute or rule; a record can be outside in several. Attributes and rules
+            without one are absent.
         without_id: The number of these that have no id.
     """
 
@@ -55,7 +55,7 @@ class Dropped:
 
     @property
     def detail(self) -> str:
-        """The numbers by attribute, in words."""
+        """The numbers by attribute and rule, in words."""
         parts = [f"{a!r} {n:,}" for a, n in self.attributes.items()]
         return ", ".join([*parts, *([f"without an id {self.without_id:,}"] if self.without_id else [])])
 
@@ -66,7 +66,8 @@ class Dropped:
     def __str__(self) -> str:
         """Return a sentence for the operator."""
         out = f"{self.dropped:,} of {self.records:,} records are left out of every table, outside the declared domain"
-        return f"{out}{f': by attribute {self.detail}' if self.dropped else ''}. This is for you, and is not published."
+        detail = f": by attribute or rule {self.detail}" if self.dropped else ""
+        return f"{out}{detail}. This is for you, and is not published."
 
 
 @final
@@ -102,7 +103,7 @@ class Lost:
             self._dropped_by[a] = self._dropped_by.get(a, 0) + n
 
     def report(self, domain: Domain) -> Dropped:
-        """Return the numbers by attribute; a level of a hierarchy counts for the hierarchy."""
+        """Return the numbers by attribute and rule; a level of a hierarchy counts for the hierarchy."""
         by_attribute = {domain.attribute_of(a): n for a, n in self._dropped_by.items() if n and a != ID_KEY}
         return Dropped(self.records, self.dropped, by_attribute, self._dropped_by.get(ID_KEY, 0))
 

@@ -85,9 +85,9 @@ def counted_by(
 
     In addition to the requested attributes, the result has those of the domain for whose values records are left out.
     Such records are left out of all margins. A requested level stands for its hierarchy there. The result also has the
-    attributes on which the size of an amount's step depends.
+    attributes on which the size of an amount's step depends, and those of rules about impossible cells.
     """
-    needed = {a for m in margins for a in m}
+    needed = {a for names in (*margins, *(one.names for one in domain.rules.values())) for a in names}
     homes = {domain.attribute_of(a) for a in needed}  # a level shows dropped records as its hierarchy does
     needed |= {a for a in domain.drops(drop) if a not in homes} | (set(domain) if bound is not None else set())
     needed |= {classifier for a in needed if a in domain and (classifier := domain[a].coding.attribute)}

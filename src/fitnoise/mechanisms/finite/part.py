@@ -46,7 +46,7 @@ class AnswerPart(PlanPart):
     def design(self) -> AnswerDesign:
         """The measured answer."""
         domain = self.publication.domain
-        return AnswerDesign(self.query.in_domain(domain), domain.counted_axes, self.mechanism)
+        return AnswerDesign(self.query.in_domain(domain), domain.axes, self.mechanism)
 
     @cached_property
     def loss(self) -> Loss:
