@@ -370,7 +370,7 @@ def test_a_release_is_one_whatever_its_page_does(page, studio_folder, ends):
     assert page.told == []
 
 
-@pytest.mark.parametrize("choice", ["take", "keep"])
+@pytest.mark.parametrize("choice", ["take-theirs", "keep-mine"])
 def test_of_two_tabs_the_later_chooses_what_stays(page, studio_folder, choice):
     """Its input stays in the form, and both values are side by side."""
     filled(studio_folder)
@@ -381,7 +381,7 @@ def test_of_two_tabs_the_later_chooses_what_stays(page, studio_folder, choice):
     page.fill('[id="number.0"]', "5")
     page.wait_for_selector("#save")
     other.fill('[id="number.1"]', "8")
-    other.wait_for_selector("#keep")
+    other.wait_for_selector("#keep-mine")
     assert other.input_value('[id="number.1"]') == "8"
     draft = studio_folder / ".studio" / "draft.toml"
     assert [t["margin"] for t in load(draft)["tables"]] == [5, 9.5]
@@ -392,7 +392,7 @@ def test_of_two_tabs_the_later_chooses_what_stays(page, studio_folder, choice):
     ]
     check(other)
     other.click(f"#{choice}")
-    if choice == "take":
+    if choice == "take-theirs":
         other.wait_for_function("() => document.getElementById('number.0').value === '5'")
         assert other.input_value('[id="number.1"]') == "9.5"
         assert [t["margin"] for t in load(draft)["tables"]] == [5, 9.5]
@@ -427,8 +427,8 @@ def test_two_studios_of_one_folder_do_not_undo_each_other(page, studio_folder, b
         page.fill('[id="number.0"]', "5")
         page.wait_for_selector("#save")
         other.fill('[id="number.1"]', "8")
-        other.wait_for_selector("#keep")
-        other.click("#take")
+        other.wait_for_selector("#keep-mine")
+        other.click("#take-theirs")
         other.wait_for_function("() => document.getElementById('number.0').value === '5'")
         page.goto(page.address + "prove")
         page.click("#certify")

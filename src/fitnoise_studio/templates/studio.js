@@ -131,8 +131,8 @@
   let last = null;
 
   document.addEventListener("click", (event) => {
-    if (event.target.id === "take") location.reload();
-    if (event.target.id !== "keep") return;
+    if (event.target.id === "take-theirs") location.reload();
+    if (event.target.id !== "keep-mine") return;
     document.getElementById("content").dataset.base = event.target.dataset.base;
     send(...last);
   });
