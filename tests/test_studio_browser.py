@@ -591,7 +591,7 @@ def test_sums_up_to_a_ceiling_are_requested_of_customers(page, studio_folder):
     page.fill("#number", "2000")
     page.wait_for_selector("#preview td:text-matches('±2.?000')")
     check(page)
-    page.click("#keep")
+    page.click("#keep-table")
     page.wait_for_selector("#remove-1")
     check(page)
     page.click("#save")
@@ -672,7 +672,7 @@ REFUSED = {
         "#apply",
         {"number.1": "The value of the margin of table 2", "accuracy.confidence": "decimal point"},
     ),
-    "tables/new": ({"number": "few"}, "#keep", {"number": "The value of the margin is"}),
+    "tables/new": ({"number": "few"}, "#keep-table", {"number": "The value of the margin is"}),
     "file": ({"text": "margin = 5,5"}, "#apply", {"text": "decimal point"}),
     "ledger": (
         {"cap": "much", "typed": "nobody"},
