@@ -45,14 +45,27 @@ NOT_IN_REPORTS = (
     *("report.integers.biased", "report.integers.proof", "report.integers.reach", "report.integers.simulated"),
     *("report.integers.table", "report.series.entr", "report.records.assumed", "report.records.chosen"),
     *("report.records.counted", "report.records.draws", "report.records.enforced", "report.records.left_out"),
-    *("report.records.shares", "report.records.unknown", "report.supersedes.chain"),
+    *("report.records.shares", "report.records.unknown", "report.supersedes.chain", "report.public.confirmed"),
     "report.sampling.",
 )
 """The beginnings of ids that no page, workbook or LaTeX file shows: the terminal, the studio and documents do."""
 
 SECTIONS_OF_REPORTS = {
     *("account", "amounts", "budgets", "cap", "comparison", "composed", "counted", "database", "means", "objective"),
-    *("part", "precision", "price", "profile", "proof", "records", "series", "targets", "unbiased", "units", "unused"),
+    *(
+        "part",
+        "precision",
+        "price",
+        "profile",
+        "proof",
+        "public",
+        "records",
+        "series",
+        "targets",
+        "unbiased",
+        "units",
+        "unused",
+    ),
     "values",
 }
 """The titles of the sections of a plan's report."""

@@ -93,6 +93,7 @@ EXPECTED = {
         "bound": 9.0,
     },
     "howto/publish_a_correction": {"code": "ledger.released-before"},
+    "howto/use_public_totals": {"exact": [0.0, 0.0, 0.0], "verified": True},
     "howto/noise_and_sampling_error": {
         "columns": [
             *("region", "value", "noise_std_error", "sampling_std_error", "std_error", "moe", "cv", "reliability")

@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.request.documents import Spec, load_spec
     from fitnoise.request.domain import Domain
     from fitnoise.request.finite_queries import FiniteQuery
+    from fitnoise.request.known_totals import KnownTotals
     from fitnoise.request.metadata import Metadata
     from fitnoise.request.number_rules import ByAttribute, ByTableSize, PublicTotal
     from fitnoise.request.publication import (
@@ -88,6 +89,7 @@ __all__ = [
     "Goal",
     "Hierarchy",
     "IntegerTables",
+    "KnownTotals",
     "Ledger",
     "Metadata",
     "Neighbours",
@@ -154,6 +156,7 @@ _ROOMS = {
     "request.documents": ("Spec", "load_spec"),
     "request.domain": ("Domain",),
     "request.finite_queries": ("FiniteQuery",),
+    "request.known_totals": ("KnownTotals",),
     "request.metadata": ("Metadata",),
     "request.publication": (
         "Budget",

@@ -33,7 +33,7 @@ from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
-from fitnoise.reading.description import MAX_REASON_CHARACTERS, Superseded, is_reason
+from fitnoise.reading.description import MAX_REASON_CHARACTERS, Superseded, TotalsReference, is_reason
 from fitnoise.reading.refusals import UNWRITTEN
 from fitnoise.reading.release import Release, drawn_digest, to_write
 from fitnoise.reading.release_files import (
@@ -46,6 +46,7 @@ from fitnoise.reading.release_files import (
     staged,
 )
 from fitnoise.request.arguments import checked
+from fitnoise.request.known_totals import TotalsFile, confirmation, parse_totals
 from fitnoise.request.workloads import list_names
 from fitnoise.solving.witnesses import claimed
 
@@ -109,6 +110,8 @@ def release(
     again: bool = False,
     supersedes: str | os.PathLike[str] | None = None,
     reason: str | None = None,
+    public: str | os.PathLike[str] | None = None,
+    public_confirm: str | None = None,
     progress: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
     dropped: Callable[[Dropped], None] | None = None,
@@ -143,6 +146,11 @@ def release(
             the new release.
         reason: The reason of the correction, in one line of at most 500 characters. It is published without noise, so
             state no number or person from the data.
+        public: The CSV file of the public totals, for a plan that has some. It has a column for each attribute, the
+            column "number", and a row for each combination of values. fitnoise checks it before it reads data, never
+            compares it with them, and publishes it with the release.
+        public_confirm: The publisher's statement about this file: "The numbers in FILE were public before and were not
+            computed from these data."
         progress: A function, called with the name of each stage.
         notice: A function that receives a sentence for each leftover folder of killed releases to this directory. It
             receives one for a release that is finished here or is in place, too. Leftovers are removed, except for
@@ -164,7 +172,9 @@ def release(
         SpecError, WorkloadError: No specification can state the plan's request; nothing was read.
         ReleaseError: The directory is not empty or cannot be written, or another process writes it. Or a table to write
             is unknown or named twice, or tables are named without a directory. Or `supersedes` is no release, is one of
-            another account, or does not verify with the ledger. Or the reason is missing, or the plan is a series.
+            another account, or does not verify with the ledger. Or the reason is missing, or the plan is a series. Or
+            the plan has public totals, and no file or no confirmation is given, or the file does not fit. Or a file is
+            given for another plan.
         KeyboardInterrupt: The process was interrupted.
 
     **Guarantees**
@@ -178,8 +188,19 @@ def release(
     turn = _turn(plan, period, series)
     _refuse_call(ledger, directory, tables, turn, is_repeat=again)
     _refuse_revision(supersedes, reason, is_series=turn is not None)
+    totals = _confirmed_totals(plan, public, public_confirm)
     stage_notice, sentence_notice = progress or (lambda _: None), notice or (lambda _: None)
-    call = _Call(plan, data, turn, table, private_key, again, progress=stage_notice, notice=sentence_notice)
+    call = _Call(
+        plan,
+        data,
+        turn,
+        table,
+        private_key,
+        again,
+        progress=stage_notice,
+        notice=sentence_notice,
+        totals=totals,
+    )
     target, course = None if directory is None else Path(directory), _Course(ledger)
     # in this order: after an error the stack closes the ledger, and then its entries are read for the outcome
     with course.stating_outcome(), contextlib.ExitStack() as stack:
@@ -210,7 +231,7 @@ def release(
                 counter = call.counter()
                 call.verify_earlier(book)  # takes longest, so the data are opened before
                 call.progress("rehearsing without data")
-                _rehearse(released_plan, stage, table_names, call.supersedes)
+                _rehearse(released_plan, stage, table_names, call.supersedes, totals)
                 book = book or _opened_ledger(ledger, stack)
                 measured = call.measured(counter, book, course.stages, unfinished)
             if unfinished is not None:
@@ -220,7 +241,7 @@ def release(
             # until the folder is in its place no other process may take this charge for an unfinished one
             stack.enter_context(AnswerFolder(book).holding(measured.charge))
             result = (
-                _released(plan, measured, call.supersedes)
+                _released(measured, call)
                 if turn is None
                 else _series_release(released_plan, [*_before(turn, book), measured])
             )
@@ -264,6 +285,42 @@ def _refuse_revision(supersedes: str | os.PathLike[str] | None, reason: str | No
             _NOTHING,
             place="supersedes",
         )
+
+
+def _confirmed_totals(plan: Plan, public: str | os.PathLike[str] | None, stated: str | None) -> TotalsFile | None:
+    """Return the file of public totals, which the publisher confirms; None for a plan without public totals.
+
+    Raises:
+        ReleaseError: The plan has public totals, and there is no usable file, or no confirmation. Or it has none, and a
+            file or a confirmation is given.
+    """
+    declared = plan.publication.public
+    if (declared is None) != (public is None) or (declared is None and stated is not None):
+        raise ReleaseError(
+            "public-file-misfit",
+            "The plan has public totals, and no file of them is given."
+            if public is None and declared is not None
+            else "The plan has no public totals, and a file of them or its confirmation is given.",
+            "The file belongs to a plan whose specification has [[public]].",
+            "Give the file (--public), or release a plan without public totals."
+            if public is None and declared is not None
+            else "Remove --public and --public-confirm, or plan with [[public]].",
+            _NOTHING,
+            place="public",
+        )
+    if declared is None or public is None:
+        return None
+    path = Path(public)
+    if stated != (sentence := confirmation(path.name)):
+        raise ReleaseError(
+            "public-not-confirmed",
+            "The public totals are not confirmed." if stated is None else f"The confirmation is {stated!r}.",
+            "The publisher confirms by a sentence that they were public before.",
+            f'If it is true, type exactly: --public-confirm "{sentence}" (in Python public_confirm).',
+            _NOTHING,
+            place="public_confirm",
+        )
+    return parse_totals(path.name, read_text(path), declared, plan.publication.domain)
 
 
 def _superseded(plan: Plan, folder: Path, reason: str) -> tuple[Superseded, ...]:
@@ -355,6 +412,7 @@ class _Call:
     notice: A function that receives sentences for the operator.
     earlier: The folder of the release that this one supersedes; None without one.
     supersedes: The earlier releases that the release supersedes, the newest first.
+    totals: The file of public totals; None for a plan without them.
     """
 
     plan: Plan
@@ -367,11 +425,15 @@ class _Call:
     notice: Callable[[str], None]
     earlier: Path | None = None
     supersedes: tuple[Superseded, ...] = ()
+    totals: TotalsFile | None = None
 
     @property
     def note(self) -> dict[str, str]:
-        """The statement of the ledger's entry: the digest of the entry that charged the superseded release."""
-        return {"supersedes": self.supersedes[0].entry.digest} if self.supersedes else {}
+        """The statements of the ledger's entry: the digest of the superseded release's entry, and the public totals."""
+        superseded = {"supersedes": self.supersedes[0].entry.digest} if self.supersedes else {}
+        if self.totals is None:
+            return superseded
+        return superseded | {"public_totals": self.totals.sha256, "confirmed": confirmation(self.totals.name)}
 
     def verify_earlier(self, book: Ledger | None) -> None:
         """Raise ReleaseError unless the superseded release verifies with the ledger."""
@@ -404,7 +466,7 @@ class _Call:
             return draw(turn.series, turn.period, counter, book, turn.folder, stages=stages, progress=counted)
         order, note = self.plan.order, self.note
         # the ledger's own check does not distinguish corrections from the release that they supersede
-        once = not self.is_repeat and not note
+        once = not self.is_repeat and not self.supersedes
         return measure(
             order, counter, book, unfinished=unfinished, once=once, note=note, stages=stages, progress=counted
         )
@@ -522,6 +584,7 @@ def _in_place(call: _Call, book: Ledger, path: Path, tables: str | Iterable[str]
     table_count = sum(len(p.workload.tables) for p in stored.plan.publication.groups)
     same = recorded_tables == ("all" if len(table_names) == table_count else list(table_names))
     same &= stored.supersedes == call.supersedes
+    same &= TotalsReference.from_file(stored.public_totals) == TotalsReference.from_file(call.totals)
     last = None if turn is None else turn.labels[turn.period - 1]
     if stored.entry is None or stored.plan.hash != plan.hash or not same or (turn and stored.plan.periods[-1] != last):
         return None
@@ -550,11 +613,21 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
     # the answers of another correction are of other data, so a call finishes only charges with its own statement
     before = [x for x in charges if x[0].detail.get("supersedes") == call.note.get("supersedes")]
     open_ones = [(e, answers) for e, answers, finished in before if not finished]
+    others = [e.sequence for e, _ in open_ones if any(e.detail.get(k) != x for k, x in call.note.items())]
+    if others:
+        raise LedgerError(
+            "charged-with-other-totals",
+            f"Entry {others[-1]} of the ledger is the charge of this plan, for another file of public totals.",
+            "A charged release is finished with the file that it was confirmed for.",
+            "Repeat the command with that file.",
+            _NOTHING,
+            place="public",
+        )
     for entry, answers in open_ones:
         if not answer_folder.is_held(entry):
             stages.charge, stages.answers = entry, book.answered(entry)
             return entry if answers is None else Measurement(answers, entry)
-    if not before and charges and not call.note and not call.is_repeat:
+    if not before and charges and not call.supersedes and not call.is_repeat:
         number = charges[-1][0].sequence
         raise LedgerError(
             "charged-as-correction",
@@ -895,12 +968,13 @@ def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
     return [x for x in draws if isinstance(x, Measurement)]
 
 
-def _released(plan: Plan, measured: Measurement, supersedes: Sequence[Superseded]) -> Release:
+def _released(measured: Measurement, call: _Call) -> Release:
     """Return the release of a plan that was measured at once."""
+    plan = call.plan
     count = len(plan.groups)  # answers of tables first, then one output for each question
     answers = [y for part in measured.answers[:count] for y in part]
     outputs = [int(x.item()) for (x,) in measured.answers[count:]]
-    return Release(plan, answers, measured.charge, outputs, supersedes=supersedes)
+    return Release(plan, answers, measured.charge, outputs, supersedes=call.supersedes, public_totals=call.totals)
 
 
 def _series_release(plan: Plan, measurements: Sequence[Measurement]) -> Release:
@@ -1027,11 +1101,21 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
     return open_counter(data, publication.domain.axes, source, publication.unit.bound, key=key)
 
 
-def _rehearse(plan: Plan, stage: Path | None, table_names: Sequence[str], supersedes: Sequence[Superseded]) -> None:
+def _rehearse(
+    plan: Plan,
+    stage: Path | None,
+    table_names: Sequence[str],
+    supersedes: Sequence[Superseded],
+    totals: TotalsFile | None,
+) -> None:
     """Rebuild and write a release of zeros, so that an error costs nothing."""
     lengths = [n for part in plan.groups for n in part.strategy.lengths]
     blank = Release(
-        plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.questions), supersedes=supersedes
+        plan,
+        [np.zeros(n, dtype=np.int64) for n in lengths],
+        outputs=[0] * len(plan.questions),
+        supersedes=supersedes,
+        public_totals=totals,
     )
     # properties are computed when they are read: each is read here once, so that its error comes before the charge
     _ = blank.finite

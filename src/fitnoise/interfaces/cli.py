@@ -399,6 +399,8 @@ _add(
         _flag("--again", "Measure a released plan a second time, for a second charge to the same ledger."),
         _file("--supersedes", "Earlier release that this one corrects; it stays as it is. Needs --reason."),
         _option("--reason", "Reason of the correction; published without noise, so name nothing from the data."),
+        _file("--public", "CSV file of the public totals of PLAN: its attributes, and the column number."),
+        _option("--public-confirm", "Sentence that confirms this file; the command prints it if it is missing."),
     ],
     examples=(
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",

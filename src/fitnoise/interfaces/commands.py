@@ -434,6 +434,8 @@ def release_command(
     again: bool,
     supersedes: Path | None,
     reason: str | None,
+    public: Path | None,
+    public_confirm: str | None,
     as_json: bool,
 ) -> None:
     """Measure a plan, and show what was written and charged."""
@@ -462,6 +464,8 @@ def release_command(
             again=again,
             supersedes=supersedes,
             reason=reason,
+            public=public,
+            public_confirm=public_confirm,
             progress=report_progress,
             notice=say,
             dropped=dropped_records.append,

@@ -136,10 +136,15 @@ class Planner(abc.ABC):
 
     mechanism: TableMechanism
 
+    takes_public_totals = False
+    """True if its parts can leave out public totals."""
+
     def supports(self, request: Publication) -> Message | None:
         """Return None if the mechanism supports these tables, or the reason against it, as a clause."""
         if request.small_database is not None:
             return Message("report.unsuitable.small_database")
+        if request.public is not None and not self.takes_public_totals:
+            return Message("report.unsuitable.public_totals")
         if request.privacy is not self.mechanism.privacy:
             return Message("report.unsuitable.privacy", (Value("privacy", self.mechanism.privacy.value),))
         return None

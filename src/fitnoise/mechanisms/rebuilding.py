@@ -55,6 +55,7 @@ class RebuiltTables:
         part: The tables and their design.
         answers: The noisy answers as drawn: one vector of integers per group of sectors, sector after sector. They
             count parts of a record if the unit has shares.
+        totals: The public totals, if the plan has some: the number of records by their attributes.
 
     Raises:
         ReleaseError: The answers do not belong to the plan.
@@ -66,8 +67,10 @@ class RebuiltTables:
         * Work and memory for a table depend on that table and its margins, not on other tables or on the domain.
     """
 
-    def __init__(self, part: SectorTablesPart, answers: Sequence[Exact]) -> None:
-        self.part = part
+    _totals: Floats | None = None
+
+    def __init__(self, part: SectorTablesPart, answers: Sequence[Exact], totals: Floats | None = None) -> None:
+        self.part, self._totals = part, totals
         self._estimation = part.estimation
         if tuple(len(y) for y in answers) != self._estimation.lengths:
             raise answers_of_another_plan()
@@ -110,6 +113,9 @@ class RebuiltTables:
         d = self.part.decomposition
         sizes = [d.sizes[a] for a in group.axes[here[0]]]
         total = np.zeros((len(here), *sizes, group.variances.shape[1]))
+        if self._totals is not None:
+            rows = group.axes[here].tolist()
+            total += np.stack([self._table_of_totals(axes, self._totals) for axes in rows])[..., None]
         for number, members, pairs in self._routes(group, here):
             for axes, tables, sectors in pairs:
                 inner = members.answers(self.estimates(number, sectors))
@@ -124,6 +130,18 @@ class RebuiltTables:
             if view is not None:
                 total = np.moveaxis(view.mv(np.moveaxis(total, 1 + axis, 0)), 0, 1 + axis)
         return group.columns(total.reshape(*total.shape[:-1], *group.inner_shape))
+
+    def _table_of_totals(self, axes: Sequence[int], totals: Floats) -> Floats:
+        """Return the public totals as a table along some axes, with equal shares for the values of other attributes."""
+        d = self.part.decomposition
+        public = [d.exchangeable.index(a) for a in self.part.publication.public_attributes or ()]
+        shared = [a for a in public if a in axes]
+        summed = totals.sum(axis=tuple(i for i, a in enumerate(public) if a not in axes))
+        ordered = summed.transpose([shared.index(a) for a in axes if a in public])
+        shape = [d.sizes[a] for a in axes]
+        others = math.prod(n for a, n in zip(axes, shape, strict=True) if a not in public)
+        lengths = [n if a in public else 1 for a, n in zip(axes, shape, strict=True)]
+        return np.broadcast_to(ordered.reshape(lengths) / others, shape)
 
 
 @final

@@ -29,6 +29,7 @@ from fitnoise.planning.joint_axes import with_joint_axes
 from fitnoise.planning.plan import Plan
 from fitnoise.request.arguments import checked
 from fitnoise.request.finite_queries import FiniteQuery
+from fitnoise.request.known_totals import KnownTotals
 from fitnoise.request.metadata import Metadata
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.translations import Translation
@@ -60,6 +61,7 @@ def plan(
     small_database: SmallDatabase | None = None,
     other_units: Sequence[PrivacyUnit] = (),
     series: str | None = None,
+    public: KnownTotals | None = None,
     mechanism: str | None = None,
     metadata: Metadata | None = None,
     refine: bool = False,
@@ -96,6 +98,7 @@ def plan(
         other_units: Further units. The report states the cost of each, and each has an account of its own.
         series: The attribute whose values are periods, for tables that are released period by period
             (docs/howto/release_a_series.md).
+        public: Numbers of records that were public before. They are not measured (docs/howto/use_public_totals.md).
         mechanism: The name of the mechanism that answers the tables; by default fitnoise chooses.
         metadata: Statements for catalogues and archives, which the hash of the plan does not cover.
         refine: As in :class:`~fitnoise.mechanisms._base.SearchOptions`; Gaussian noise only.
@@ -148,6 +151,7 @@ def plan(
         small_database=small_database,
         other_units=tuple(other_units) or None,
         series=series,
+        public=public,
         mechanism=mechanism,
         metadata=metadata,
     )

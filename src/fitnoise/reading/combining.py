@@ -61,7 +61,7 @@ from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noi
 from fitnoise.reading.means import file_stubs, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.questions import ReaderQuestion
-from fitnoise.reading.refusals import UNREAD, no_means, repeated_release
+from fitnoise.reading.refusals import UNREAD, no_means, refuse_public_totals, repeated_release
 from fitnoise.reading.release import Release, release_identity, superseded_pairs
 from fitnoise.reading.release_files import csv_text, number_columns, read_text, stub_frame
 from fitnoise.request.arguments import checked
@@ -602,6 +602,7 @@ def _check_releases(releases: Sequence[Release]) -> None:
                 "Combine releases that have tables.",
                 UNCOMBINED,
             )
+    refuse_public_totals((r.plan.publication for r in releases), UNCOMBINED)
     sources = [s for r in releases for s in r._sources]
     # one noise taken for two independent ones would halve the stated variance
     if len(set(sources)) < len(sources):

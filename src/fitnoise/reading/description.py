@@ -24,6 +24,7 @@ from fitnoise.request.coverage import uncounted, uncounted_by_question
 from fitnoise.request.curves import LossSummary
 from fitnoise.request.documents import Spec
 from fitnoise.request.domain import Domain
+from fitnoise.request.known_totals import TotalsFile
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Family, Table
 
@@ -109,6 +110,9 @@ class EntryReference:
         return cls(**entry)
 
 
+MAX_FILE_CHARACTERS = 255
+"""The largest number of characters of the name of a file of public totals."""
+
 MAX_REASON_CHARACTERS = 500
 """The largest number of characters of the reason of a revision."""
 
@@ -147,6 +151,73 @@ class Superseded:
     def message(self) -> Message:
         """Return the entry of the earlier release, with the reason."""
         return Message("report.supersedes.release", (Value("entry", self.entry.sequence), Value("reason", self.reason)))
+
+
+@final
+@dataclass(frozen=True)
+class TotalsReference:
+    """The file of public totals of a release.
+
+    file: The name of the file of the publisher.
+    sha256: Its SHA-256, in hexadecimal digits.
+
+    Raises:
+        ReleaseError: The name is no name of a file, or the SHA-256 has another form.
+    """
+
+    file: str
+    sha256: str
+
+    def __post_init__(self) -> None:
+        is_name = isinstance(self.file, str) and self.file.isprintable() and 0 < len(self.file) <= MAX_FILE_CHARACTERS
+        if not is_name or not isinstance(self.sha256, str) or not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise _wrong_totals()
+
+    def document(self) -> dict[str, Any]:
+        """Return the file as release.json has it."""
+        return {
+            "file": self.file,
+            "sha256": self.sha256,
+            "confirmed": Message("report.public.confirmed", (Value("file", self.file),)),
+        }
+
+    @classmethod
+    def from_file(cls, totals: TotalsFile | None) -> Self | None:
+        """Return the reference to a file, or None without one.
+
+        Args:
+            totals: The file.
+        """
+        return None if totals is None else cls(totals.name, totals.sha256)
+
+    @classmethod
+    def parse(cls, stated: Any) -> Self | None:
+        """Return the file that a release.json names, or None if it names none.
+
+        Args:
+            stated: The parsed content of release.json, which :meth:`EntryReference.parse` accepts.
+
+        Raises:
+            ReleaseError: The file has another form.
+        """
+        if "public_totals" not in stated:
+            return None
+        entry = stated["public_totals"]
+        if not isinstance(entry, dict) or list(entry) != ["file", "sha256", "confirmed"]:
+            raise _wrong_totals()
+        return cls(entry["file"], entry["sha256"])
+
+
+def _wrong_totals() -> ReleaseError:
+    """Return the error for another form of the file of public totals in release.json."""
+    return ReleaseError(
+        "wrong-public-totals",
+        "release.json does not name the file of public totals as it should.",
+        "It needs `public_totals` with `file`, `sha256` and `confirmed`.",
+        "Bring the file back as it was written.",
+        "Nothing was read.",
+        place="public_totals",
+    )
 
 
 def parse_superseded(stated: Any) -> tuple[Superseded, ...]:
@@ -189,7 +260,11 @@ def _wrong_chain() -> ReleaseError:
 
 
 def describe(
-    plan: Plan, table_names: Sequence[str], entry: EntryReference | None = None, supersedes: Sequence[Superseded] = ()
+    plan: Plan,
+    table_names: Sequence[str],
+    entry: EntryReference | None = None,
+    supersedes: Sequence[Superseded] = (),
+    totals: TotalsReference | None = None,
 ) -> dict[str, Any]:
     """Return the content of release.json.
 
@@ -198,6 +273,7 @@ def describe(
         table_names: The names of the tables that have files.
         entry: The ledger's entry for the charge; None leaves it out.
         supersedes: The earlier releases that this one supersedes, the newest first.
+        totals: The file of public totals; None if the plan has none.
 
     **Guarantees**
         * The document holds no sentences: each statement is the id of a message with its values.
@@ -213,6 +289,7 @@ def describe(
         "charge": charge(plan),
         **({} if entry is None else {"ledger": entry.document()}),
         **({"supersedes": [x.document() for x in supersedes]} if supersedes else {}),
+        **({} if totals is None else {"public_totals": totals.document()}),
         "tables": [
             {
                 "name": s.name,
@@ -382,7 +459,24 @@ def universe_messages(plan: Plan, part: Table | Family) -> tuple[Message, ...]:
             for a, cells in values.get("not_counted", {}).items()
         ),
         *(Message("report.universe.coded", _coding_values(a, x)) for a, x in values.get("coded", {}).items()),
+        *(Message("report.universe.public", (Value("rule", x, ValueKind.MESSAGE),)) for x in public_totals(plan)),
     )
+
+
+def public_totals(plan: Plan) -> tuple[Message, ...]:
+    """Return the statement on the public totals that tables keep; empty without public totals.
+
+    Args:
+        plan: The plan.
+
+    **Guarantees**
+        * The message states that intervals are right only if the totals are.
+    """
+    public = plan.publication.public
+    if public is None:
+        return ()
+    values = (Value("attributes", public.attributes), Value("source", public.source))
+    return (Message("report.public.totals" if public.attributes else "report.public.total", values),)
 
 
 def condition_messages(plan: Plan) -> dict[str, tuple[Message, ...]]:

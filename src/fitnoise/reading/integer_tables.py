@@ -43,7 +43,14 @@ from fitnoise.messages import document as message_document
 from fitnoise.reading.contradictions import OrderedNumbers, refuse_contradicted_order
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
-from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_release, repeated_table, unknown_table
+from fitnoise.reading.refusals import (
+    UNMADE,
+    UNREAD,
+    refuse_public_totals,
+    repeated_release,
+    repeated_table,
+    unknown_table,
+)
 from fitnoise.reading.release import Release, release_identity
 from fitnoise.reading.release_files import csv_text, read_text, stub_columns
 from fitnoise.reading.table_order import OrderedTable, OrderRule, check_tables, parse_rules
@@ -1040,6 +1047,7 @@ def _spaces(
     releases: Mapping[str, Release], names: Sequence[str], rules: Sequence[OrderRule] = ()
 ) -> list[_JointSpace]:
     """Return the tables, part by part of the releases; parts that rules join are one."""
+    refuse_public_totals((release.plan.publication for release in releases.values()), UNMADE)
     ordered = {name for rule in rules for name in (rule.smaller, rule.larger)}
     spaces: list[_TableSpace] = []
     for prefix, release in releases.items():

@@ -27,7 +27,7 @@ from fitnoise.messages import Message
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.derived_tables import DerivedTables
-from fitnoise.reading.description import counted_as
+from fitnoise.reading.description import counted_as, public_totals
 from fitnoise.reading.integer_tables import IntegerTables, possible
 from fitnoise.reading.laws import law
 from fitnoise.reading.linear_forms import AnswerSource, Forms
@@ -219,7 +219,11 @@ def layout(
     """
     if name not in tabled:
         raise unknown_table(name, list(tabled), "Nothing was written.")
-    publication, release, remarks = publication_of(tabled, name), releases(tabled)[0], tuple[Message, ...]()
+    publication, release, remarks = (
+        publication_of(tabled, name),
+        releases(tabled)[0],
+        public_totals(releases(tabled)[0].plan),
+    )
     table, domain, held, has_rules = publication.workload[name], publication.domain, None, False
     if isinstance(tabled, IntegerTables):
         # `held` are the integers that people see; their intervals are those of the unbiased numbers

@@ -6,6 +6,7 @@ A release directory holds
                            the earlier releases that this one supersedes, with the reasons
     finite.csv, .parquet   answers to questions with finitely many results, if there are any; the drawn outputs
     plan.json              the complete plan, which anyone can check
+    public_totals.csv      the file of public totals of the publisher, if the plan has some
     measurements.parquet   the noisy answers, from which every table is rebuilt
     tables/NAME.csv, .parquet   columns: the table's attributes, value, std_error, moe; for all tables, or chosen ones;
                                 for means: the table's other attributes, value, low, high
@@ -65,6 +66,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import (
     EntryReference,
     Superseded,
+    TotalsReference,
     describe,
     parse_superseded,
     statistic,
@@ -101,12 +103,16 @@ from fitnoise.reading.release_files import (
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.domain import Domain
+from fitnoise.request.known_totals import TotalsFile, parse_totals
 from fitnoise.request.selections import Selection
 from fitnoise.request.views import Ranges, Recode, View
 from fitnoise.request.workloads import Workload, list_names
 from fitnoise.request.workloads import table as ask
 
 MEASUREMENTS = "measurements.parquet"
+
+TOTALS = "public_totals.csv"
+"""The file with public totals, in a release of a plan that has some."""
 
 OUTPUTS, ANSWERS = "finite.parquet", "finite.csv"
 """File names for the drawn outputs of finite questions, and for the answers."""
@@ -124,6 +130,9 @@ MAX_FILES = 5_000
 """The largest number of tables that are written as files without a list of names."""
 
 _UNSUMMED = "Nothing was added up."
+
+_COMPARED = ("plan", "outputs", "histograms", "entry", "supersedes", "public_totals")
+"""The arguments of a release that are compared with their annotations; the answers have a check of their own."""
 
 
 @final
@@ -197,11 +206,12 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         outputs: The drawn output of each question with finitely many answers.
         histograms: The released histograms of parts for small databases, by index among the plan's parts for tables.
             Other histograms are computed from the answers.
+        public_totals: The file of public totals, if the plan has some.
 
     Raises:
-        ReleaseError: The answers of a group are not whole numbers. Or the outputs are not one for each finite question
-            of the plan, each an output of its mechanism. Answers of another plan are refused later, when a table is
-            first rebuilt.
+        ReleaseError: The plan has public totals and no file is given, or the other way round. Or the answers of a group
+            are not whole numbers. Or the outputs are not one for each finite question of the plan, each an output of
+            its mechanism. Answers of another plan are refused later, when a table is first rebuilt.
 
     **Guarantees**
         * each value except a mean is an unbiased estimate, and may be negative or not an integer. For a small database
@@ -215,7 +225,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         * `read` of a directory equals the release that `write` wrote there: equal plan, noisy answers and outputs.
     """
 
-    @checked(ReleaseError, "No release was made.", "plan", "outputs", "histograms", "entry", "supersedes")
+    @checked(ReleaseError, "No release was made.", *_COMPARED)
     def __init__(
         self,
         plan: Plan,
@@ -225,8 +235,20 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         histograms: Mapping[int, Floats] | None = None,
         entry: EntryReference | None = None,
         supersedes: Sequence[Superseded] = (),
+        public_totals: TotalsFile | None = None,
     ) -> None:
+        if (plan.publication.public is None) != (public_totals is None):
+            raise ReleaseError(
+                "public-totals-misfit",
+                f"The plan has {'public totals, and no file of them' if public_totals is None else 'no public totals'}"
+                f"{' is given' if public_totals is None else ', and a file of them is given'}.",
+                "A release has the file of public totals exactly if its plan has public totals.",
+                "Give the file with a plan that has [[public]], and only with it.",
+                "No release was made.",
+                place="public",
+            )
         self.plan = plan
+        self.public_totals = public_totals
         self.answers = _integer_answers(answers)
         self.charge = charge
         # a release that was just measured names the entry of its own charge; one that was read names the entry that
@@ -258,7 +280,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
 
     @cached_property
     def _rebuilt(self) -> tuple[rebuilding.RebuiltTables, ...]:
-        return tuple(rebuilding.RebuiltTables(p, y) for p, y in zip(self.plan.groups, self._table_answers, strict=True))
+        totals, pairs = self.public_totals, zip(self.plan.groups, self._table_answers, strict=True)
+        return tuple(rebuilding.RebuiltTables(p, y, None if totals is None else totals.numbers) for p, y in pairs)
 
     @property
     def _sources(self) -> tuple[AnswerSource, ...]:
@@ -490,6 +513,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         # as Python's integers: an answer is the same in an array of 64-bit integers and in one of objects
         mine, theirs = ([int(x) for y in r.answers for x in y.tolist()] for r in (self, other))
         same = self.plan.hash == other.plan.hash and self.outputs == other.outputs
+        same &= TotalsReference.from_file(self.public_totals) == TotalsReference.from_file(other.public_totals)
         return same and mine == theirs
 
     def __hash__(self) -> int:
@@ -687,6 +711,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             tables = stage / "tables"
             tables.mkdir(exist_ok=True)
             _write(stage / "plan.json", self.plan.to_json())
+            if self.public_totals is not None:
+                _write(stage / TOTALS, self.public_totals.text)
             if self.plan.groups:
                 digest = answers_digest(self.answers)  # in the footer, so that `read` finds an altered answer
                 write_parquet(self._measurements(), stage / MEASUREMENTS, sha256=digest)
@@ -701,7 +727,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 _write(tables / f"{file}.csv", csv_pieces(table))
                 write_parquet(table, tables / f"{file}.parquet")
             entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
-            draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, names, entry, self.supersedes))
+            document = describe(self.plan, names, entry, self.supersedes, TotalsReference.from_file(self.public_totals))
+            draft, text = stage / f"{DESCRIPTION}.draft", to_json(document)
             # a rehearsal needs as much room, and must leave nothing that could pass for a release
             _write(draft, " " * len(text) if rehearsal else text)
             sync_folder(stage)
@@ -737,13 +764,22 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         if problem := unfinished(folder):
             raise problem
         plan = Plan.from_json(read_text(folder / "plan.json"))
-        entry, supersedes = _read_entry(folder)
+        entry, supersedes, reference = _read_entry(folder)
         # plan.json of a series has all periods, and only release.json says how many of them were drawn
         plan = as_drawn(plan, read_text(folder / DESCRIPTION))
         answers = _read_answers(plan, folder) if plan.groups else []
         outputs = _read_outputs(plan, folder) if plan.questions else ()
         histograms = _read_histograms(plan, folder)
-        return cls(plan, answers, outputs=outputs, histograms=histograms, entry=entry, supersedes=supersedes)
+        totals = None if reference is None else _read_totals(plan, folder, reference)
+        return cls(
+            plan,
+            answers,
+            outputs=outputs,
+            histograms=histograms,
+            entry=entry,
+            supersedes=supersedes,
+            public_totals=totals,
+        )
 
 
 def _integer_answers(answers: object) -> tuple[Exact, ...]:
@@ -780,12 +816,12 @@ def _not_integers(sentence: str) -> ReleaseError:
     )
 
 
-def _read_entry(folder: Path) -> tuple[EntryReference | None, tuple[Superseded, ...]]:
-    """Return the ledger entry that release.json names, or None, and the earlier releases that it supersedes.
+def _read_entry(folder: Path) -> tuple[EntryReference | None, tuple[Superseded, ...], TotalsReference | None]:
+    """Return the ledger entry that release.json names, or None, with earlier releases and the file of public totals.
 
     Raises:
-        ReleaseError: The file cannot be read, is no JSON document, is of another format, or names no proper entry or
-            no proper earlier releases.
+        ReleaseError: The file cannot be read, is no JSON document, or is of another format. Or it names no proper
+            entry, no proper earlier releases or no proper file of public totals.
     """
     text = read_text(folder / DESCRIPTION)
     try:
@@ -798,7 +834,7 @@ def _read_entry(folder: Path) -> tuple[EntryReference | None, tuple[Superseded, 
             "Bring the file back as it was written.",
             "Nothing was read.",
         ) from None
-    return EntryReference.parse(stated), parse_superseded(stated)
+    return EntryReference.parse(stated), parse_superseded(stated), TotalsReference.parse(stated)
 
 
 def as_drawn(plan: Plan, document: str) -> Plan:
@@ -908,6 +944,25 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
             )
         by_part[i] = counts.to_numpy()
     return by_part
+
+
+def _read_totals(plan: Plan, folder: Path, reference: TotalsReference) -> TotalsFile:
+    """Return the public totals, from the file that release.json names.
+
+    Raises:
+        ReleaseError: The file is missing or was altered, or the plan has no public totals.
+    """
+    public, text = plan.publication.public, read_text(folder / TOTALS)
+    if public is None or hashlib.sha256(text.encode()).hexdigest() != reference.sha256:
+        raise ReleaseError(
+            "public-totals-altered",
+            "The file of public totals is not the one that release.json names, or the plan has no public totals.",
+            "",
+            "Bring the files back as they were written.",
+            "Nothing was read.",
+            place=TOTALS,
+        )
+    return parse_totals(reference.file, text, public, plan.publication.domain)
 
 
 def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:

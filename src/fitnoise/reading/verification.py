@@ -36,7 +36,7 @@ from fitnoise.planning.accounting import LedgerLine, UnitPrice
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
 from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE
-from fitnoise.reading.description import EntryReference, Superseded, describe, parse_superseded
+from fitnoise.reading.description import EntryReference, Superseded, TotalsReference, describe, parse_superseded
 from fitnoise.reading.integer_tables import IntegerTables, read_integer_tables
 from fitnoise.reading.means import file_stubs
 from fitnoise.reading.microdata import InventedRecords, StatedRecords
@@ -46,6 +46,7 @@ from fitnoise.reading.release import (
     GAP,
     MEASUREMENTS,
     OUTPUTS,
+    TOTALS,
     Charge,
     Release,
     as_drawn,
@@ -188,6 +189,9 @@ def verify(
         * a Parquet file is accepted only if its bytes are those that its columns imply. It then has no statistics,
           indexes or second copies of a page, from which readers could show other numbers;
         * a folder that contains a symbolic link is not accepted. A hard link is a file like any other;
+        * a release of a plan with public totals is accepted only with the file of these totals. release.json, and the
+          entry of a given ledger, must name its SHA-256. The tables follow from the answers and this file. No check
+          shows that the totals are right, or were public before;
         * with a ledger, a release is accepted only if the ledger has the entry that release.json names, with its
           digest. The entry must be a charge for the release's plan, to the plan's account, of the plan's cost. A later
           entry must name the SHA-256 of the noisy answers and outputs for that charge. A release that names no entry is
@@ -730,6 +734,7 @@ def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
     """Return the files and folders of a release."""
     expected = {"plan.json", DESCRIPTION, "tables"} | ({MEASUREMENTS} if plan.groups else set())
     expected |= {OUTPUTS, ANSWERS} if plan.questions else set()
+    expected |= set() if plan.publication.public is None else {TOTALS}
     expected |= {f"{base}.{end}" for base in histograms(plan).values() for end in ("csv", "parquet")}
     return expected | {f"tables/{base.name}.{end}" for base in bases for end in ("csv", "parquet")}
 
@@ -756,7 +761,9 @@ def _written_tables(plan: Plan, folder: Path) -> tuple[str, ...]:
 def check_description(plan: Plan, document: str, table_names: Sequence[str]) -> Message | None:
     """Return the fault of the text of a release.json, given its plan and the tables that have files."""
     stated = parse(document)
-    implied = describe(plan, table_names, EntryReference.parse(stated), parse_superseded(stated))
+    implied = describe(
+        plan, table_names, EntryReference.parse(stated), parse_superseded(stated), TotalsReference.parse(stated)
+    )
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):
         # no check can show which versions made a release, so any texts are accepted there
         implied["versions"] = _versions(stated["versions"], implied["versions"])
@@ -789,7 +796,7 @@ def _check_charge(
         return Message("report.fault.entry_digest", (entry_value,))
     if plan.full_series is None:
         report(_cost("report.finding.entry", entry.rho, entry_value))
-        return _other_charge(plan, entry)
+        return _other_charge(plan, entry) or _other_totals(document, entry)
     # the first draw of a series charges all its periods; the later ones only state what they drew
     start = next((e for e in entries if _is_series_charge(plan, e)), None)
     if start is None or start.sequence > entry.sequence:
@@ -852,6 +859,14 @@ def _other_charge(plan: Plan, entry: VerifiableEntry) -> Message | None:
             unit = Value("account", account.sentence, ValueKind.CODE)
             return _cost("report.fault.unit_cost", price.rho, entry_value, unit)
     return None
+
+
+def _other_totals(document: str, entry: VerifiableEntry) -> Message | None:
+    """Return why an entry does not name the file of public totals of a release.json; None if it does."""
+    totals = TotalsReference.parse(parse(document))
+    if entry.detail.get("public_totals") == (None if totals is None else totals.sha256):
+        return None
+    return Message("report.fault.other_totals", (Value("entry", entry.sequence),))
 
 
 def _versions(stated: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, str]:

@@ -42,6 +42,7 @@ from fitnoise.request.by_language import by_language, check_tag, main_text
 from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import Aim, FiniteQuery
 from fitnoise.request.impossible_rules import ImpossibleBox, PossibleList, Rule, box_from, list_from
+from fitnoise.request.known_totals import KnownTotals
 from fitnoise.request.metadata import Metadata, MetadataSpec
 from fitnoise.request.publication import (
     Budget,
@@ -287,6 +288,28 @@ class PossibleSpec(SpecSection):
                 place="file",
             )
         return PossibleList(tuple(names), tuple(dict.fromkeys(map(tuple, rows))))
+
+
+class PublicSpec(SpecSection):
+    """Numbers of records that were public before the release. It does not measure them, and costs less."""
+
+    by: list[str] = Field(
+        description="The attributes of the totals, each shown value by value. An empty list stands for the number of "
+        "all records."
+    )
+    source: str = Field(description="The publication that has the totals, in one line.")
+    origin: str = Field(
+        "elsewhere", description='"elsewhere": the totals were not computed from the data of this release.'
+    )
+
+    def build(self) -> KnownTotals:
+        """Return the public totals."""
+        return KnownTotals(tuple(self.by), self.source, self.origin)
+
+    @classmethod
+    def document_of(cls, totals: KnownTotals) -> dict[str, Any]:
+        """Return public totals as plain JSON values."""
+        return {"by": list(totals.attributes), "source": totals.source, "origin": totals.origin}
 
 
 class CellBudgetsSpec(SpecSection):
@@ -890,6 +913,11 @@ class Spec(SpecSection):
         "list excludes a combination.",
     )
     rules: RulesSpec = Field(RulesSpec(), description="The treatment of impossible records.")
+    public: list[PublicSpec] = Field(
+        [],
+        description="Totals that were public before; one entry at most. The plan has no numbers: `fitnoise release "
+        "--public` reads them from a file. Intervals are right if the totals are. If absent, all numbers are measured.",
+    )
     tables: list[TableSpec] = Field(
         [], description="The tables to publish. If absent, the specification asks questions."
     )
@@ -1089,6 +1117,7 @@ class Spec(SpecSection):
                 small_database=small,
                 other_units=tuple(units),
                 series=None if self.series is None else self.series.attribute,
+                public=self._known_totals(),
                 mechanism=self.mechanism,
                 metadata=metadata.pop(self.language),
                 language=self.language,
@@ -1123,6 +1152,19 @@ class Spec(SpecSection):
                     labels.setdefault(tag, {}).update(section.texts(name, built, tag))
                 attributes[name] = built
         return attributes, labels
+
+    def _known_totals(self) -> KnownTotals | None:
+        """Return the public totals, or None without them."""
+        if len(self.public) > 1:
+            raise SpecError(
+                "public-several",
+                f"The specification has {len(self.public)} entries of public totals.",
+                "One change of a record can keep several totals only if it keeps them jointly.",
+                "Give one entry, by all of the attributes together.",
+                OUTCOME,
+                place="public",
+            )
+        return next((totals.build() for totals in self.public), None)
 
     def _with_rules(self, domain: Domain, folder: Path | None) -> Domain:
         """Return a domain with the rules about impossible cells."""
@@ -1206,6 +1248,7 @@ class Spec(SpecSection):
             "impossible": [rule.document for rule in w.domain.rules if isinstance(rule, ImpossibleBox)],
             "possible": [rule.document for rule in w.domain.rules if isinstance(rule, PossibleList)],
             "rules": {"outside": s.outside_rules},
+            "public": [] if publication.public is None else [PublicSpec.document_of(publication.public)],
             "tables": [TableSpec.document_of(p) for p in w.tables.parts],
             "questions": [FiniteSpec.document_of(q) for q in publication.questions],
             **_mechanism_document(publication),

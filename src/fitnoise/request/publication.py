@@ -28,11 +28,19 @@ from fitnoise.request.arguments import refuse_unless_fields_fit
 from fitnoise.request.attributes import Categorical, Ordered
 from fitnoise.request.domain import Domain
 from fitnoise.request.finite_queries import FiniteQuery
+from fitnoise.request.known_totals import KnownTotals
 from fitnoise.request.metadata import Metadata
 from fitnoise.request.number_rules import ByTableSize, PublicTotal
 from fitnoise.request.targets import TargetKind
 from fitnoise.request.translations import Translation, check_translations
-from fitnoise.request.workloads import Family, Table, Workload, file_name_twice, used_attributes
+from fitnoise.request.workloads import (
+    Family,
+    Table,
+    Workload,
+    exchangeable_attributes,
+    file_name_twice,
+    used_attributes,
+)
 
 MIN_CELL_BUDGET = 1e-6
 """The least relative budget of a cell that can be counted at all."""
@@ -506,6 +514,8 @@ class Publication:
             and charges it to an account of its own.
         series: The attribute whose values are periods, in order of time, if the tables are released period by period
             (docs/howto/release_a_series.md); None releases all at once.
+        public: The numbers of records that were public before the release, which it does not measure; None measures
+            all.
         mechanism: The name of the mechanism that answers the tables, such as "fit-for-use-by-axis". None lets fitnoise
             choose. A small database implies "projection", so this name becomes None.
         metadata: Statements for catalogues and archives. The hash of a plan does not cover them.
@@ -535,6 +545,7 @@ class Publication:
     further_tables: tuple[Publication, ...] = ()
     other_units: tuple[PrivacyUnit, ...] = ()
     series: str | None = None
+    public: KnownTotals | None = None
     mechanism: str | None = None
     metadata: Metadata = field(default_factory=Metadata)
     language: str = "en"
@@ -576,6 +587,7 @@ class Publication:
         self._check_finite()
         self._check_small()
         self._check_series()
+        self._check_public()
         # A pattern has thousands of tables: their names are listed only where some have other words.
         names = self._names() if self.translations else {}
         check_translations(self.language, self.translations, self.domain, names, self.metadata)
@@ -1155,6 +1167,68 @@ class Publication:
                     place="tables",
                 )
 
+    def _check_public(self) -> None:
+        """Raise SpecError unless all tables show attributes value by value, and count the records that totals count."""
+        if self.public is None:
+            return
+        domain, public = self.workload.domain, self.public.attributes
+        refused = {
+            "neighbours that replace a record": self.unit.neighbours is Neighbours.REPLACE_ONE,
+            "an id, which counts only some records of a person": self.unit.id is not None,
+            "once_per, per_value, separation, fixed or sum_within_unit": bool(
+                self.unit.pattern or self.unit.sum_within_unit
+            ),
+            "dropped records": bool(domain.drops(self.source.drops)),
+            "rules about impossible cells": bool(domain.rules),
+            "further tables": bool(self.further_tables),
+            "plans on the same records": bool(self.composed_with),
+            "a small database": self.small_database is not None,
+            "a series": self.series is not None,
+            "cell budgets": self.cell_budgets is not None,
+            "a goal other than fit-for-use": self.objective.goal is not Goal.FIT_FOR_USE,
+            "a definition of privacy other than zcdp": self.privacy is not Privacy.ZCDP,
+        }
+        for what, is_present in refused.items():
+            if is_present:
+                raise SpecError(
+                    "public-unsupported",
+                    f"The publication has public totals, and {what}.",
+                    "Public totals are for add-or-remove-one neighbours, and count the records that tables count.",
+                    "Remove it, or remove the public totals.",
+                    "No plan was made.",
+                    place="public",
+                )
+        free, bound = exchangeable_attributes(self.workload)
+        if bound:
+            raise SpecError(
+                "public-with-structure",
+                f"The publication has public totals, and its tables show {bound} by ranges, groups, sums or targets by "
+                "value, or together with another attribute of the same column.",
+                "With public totals, tables show each attribute value by value, with one target for all values.",
+                "Change these tables, or remove the public totals.",
+                "No plan was made.",
+                place="public",
+            )
+        for a in public:
+            if a not in free or a not in set(domain) or domain[a].tree is not None:
+                raise SpecError(
+                    "public-attribute-not-shown",
+                    f"The public totals are by {a!r}, which no table shows, or which has places.",
+                    f"Each must be an attribute without levels that a table shows: {free}.",
+                    "Name such an attribute, or remove it.",
+                    "No plan was made.",
+                    place="public.by",
+                )
+        if all(domain.sizes[a] == 1 for a in free if a not in public):
+            raise SpecError(
+                "public-knows-all-tables",
+                f"All tables follow from the public totals by {list(public)}.",
+                "A release needs a number that is not public.",
+                "Add a table that shows another attribute, or remove the public totals.",
+                "No plan was made.",
+                place="public",
+            )
+
     def _check_promise(self) -> None:
         """Raise SpecError if a setting does not fit the definition of privacy: pure ε, ρ-zCDP, or a choice of them."""
         for key, what, limit in (("budget", "budget", self.budget), ("privacy.cap", "cap", self.cap)):
@@ -1248,6 +1322,11 @@ class Publication:
     def adjacency(self) -> Adjacency:
         """The neighbour relation of two databases."""
         return self.workload.domain.axes.adjacency(self.source, self.unit)
+
+    @property
+    def public_attributes(self) -> tuple[str, ...] | None:
+        """The attributes of public totals; None without them."""
+        return None if self.public is None else self.public.attributes
 
     @property
     def structured_attributes(self) -> tuple[str, ...]:

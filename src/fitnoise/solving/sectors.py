@@ -295,6 +295,7 @@ def decompose(
     *,
     separate: Iterable[str] = (),
     by_level: bool = False,
+    public: Iterable[str] | None = None,
 ) -> Decomposition:
     """Put a workload in sectors.
 
@@ -305,6 +306,8 @@ def decompose(
         bases: One integer basis for each group of sectors, as stored in a plan; None lets the function choose them.
         by_level: True to treat each level of `levels_of_one_tree` as an attribute. Sectors of different levels then
             contain the same records. They are estimated and bounded together (:mod:`fitnoise.solving.trees`).
+        public: Exchangeable attributes whose joint totals are public. Sectors of no other attribute are left out, so
+            there must be no structured attribute. None means that no total is public.
 
     Raises:
         WorkloadError: The structured attributes have too many joint cells for dense arrays or for the memory. Or the
@@ -335,7 +338,9 @@ def decompose(
     sizes = np.array([width[a] for a in free], dtype=np.int64)
     afford(_min_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
     steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
-    groups, shift = _sectors(tables, sizes, bases, _Knots(shape, tuple(dict(steps).get(a, ()) for a in bound)))
+    public_axes = None if public is None else [i for i, a in enumerate(free) if a in set(public)]
+    knots = _Knots(shape, tuple(dict(steps).get(a, ()) for a in bound))
+    groups, shift = _sectors(tables, sizes, bases, knots, public_axes)
     has_matrix = any(isinstance(x, Table) and x.matrix is not None for x in workload.tables.parts)
     real = (isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" and x.moments is None for x in tables)
     if shift > 0 and has_matrix and any(real):
@@ -709,8 +714,9 @@ def _sectors(
     sizes: NDArray[np.int64],
     bases: Sequence[NDArray[np.int64]] | None,
     knots: _Knots | None = None,
+    public: Sequence[int] | None = None,
 ) -> tuple[tuple[SectorGroup, ...], float]:
-    subsets, incidences = _margins(tables, sizes)
+    subsets, incidences = _without_public(*_margins(tables, sizes), public)
     total = sum(len(s) for s in subsets)
     number: dict[int, int] = {}
     for g in tables:
@@ -824,6 +830,19 @@ def _margins(
         table = np.tile(np.arange(len(r)), len(names))
         incidences.append((sector[sector >= 0], table[sector >= 0]))
     return subsets, incidences
+
+
+def _without_public(
+    subsets: list[Indices], incidences: list[tuple[Indices, Indices]], public: Sequence[int] | None
+) -> tuple[list[Indices], list[tuple[Indices, Indices]]]:
+    """Return the subsets that have an attribute of no public total, and the pairs of these with tables."""
+    if public is None:
+        return subsets, incidences
+    remaining = [~np.isin(x, public).all(axis=1) for x in subsets]
+    is_measured = np.concatenate(remaining)
+    number = np.cumsum(is_measured) - 1
+    pairs = [(number[sector[is_measured[sector]]], table[is_measured[sector]]) for sector, table in incidences]
+    return [x[here] for x, here in zip(subsets, remaining, strict=True)], pairs
 
 
 def is_identity(basis: NDArray[np.int64]) -> bool:

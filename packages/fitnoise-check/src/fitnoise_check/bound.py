@@ -42,7 +42,10 @@ def computed(part, request, spec, size, unit):
     unit = grid.unit(unit)
     d = (of_sets if sets else moments)(p / p.sum() * (1 if sets else unit.records**2), sets or pairs, grid, unit)
     nu, weights = 0.0, np.split(w, np.cumsum([len(t.targets) for t in tables])[:-1])
-    for s in {s for t in tables for s in subsets([a for a in grid.free if a in t.free and size[a] > 1])}:
+    sectors = {s for t in tables for s in subsets([a for a in grid.free if a in t.free and size[a] > 1])}
+    for totals in spec.get("public", []):
+        sectors = {s for s in sectors if not s <= {*totals["by"]}}
+    for s in sectors:
         stacked = [
             np.sqrt(x)[:, None] / t.cells * t.queries for t, x in zip(tables, weights, strict=True) if s <= t.free
         ]

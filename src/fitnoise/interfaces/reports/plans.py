@@ -29,6 +29,7 @@ from fitnoise.reading.description import (
     condition_messages,
     describe_enforcement,
     left_out,
+    public_totals,
     unit_and_bound,
     unit_message,
     universe,
@@ -58,6 +59,7 @@ def plan_report(plan: Plan) -> Report:
         _amounts(plan),
         means(plan),
         records(plan),
+        *public(plan),
         *charged_to(plan),
         *units(plan),
         *_series(plan.full_series or plan),
@@ -394,6 +396,13 @@ def records(plan: Plan) -> Section:
     return Section(
         Message("report.section.records"), statements, (Value("records_of_units", statements),) if statements else ()
     )
+
+
+def public(plan: Plan) -> Iterator[Section]:
+    """Yield the statement on the public totals of a plan, for a plan with some."""
+    statements = public_totals(plan)
+    if statements:
+        yield Section(Message("report.section.public"), statements, (Value("public_totals", statements),))
 
 
 def charged_to(plan: Plan) -> Iterator[Section]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fitnoise.interfaces.reports.costs import messages_for
 from fitnoise.interfaces.reports.ledgers import balance_section
-from fitnoise.interfaces.reports.plans import means, records, table_label, tables, units, warning_sections, whom
+from fitnoise.interfaces.reports.plans import means, public, records, table_label, tables, units, warning_sections, whom
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.mechanisms.summaries import TableSummary
@@ -22,6 +22,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.contradictions import MIN_GAIN
+from fitnoise.reading.description import public_totals
 from fitnoise.reading.expressions import attributes_by_value
 from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.labelled_numbers import LabelledNumbers
@@ -94,6 +95,7 @@ def receipt_report(
             _charged(plan, rise),
             *warning_sections(plan),
             records(plan),
+            *public(plan),
             *units(plan),
             *([] if balance is None else [balance_section(Message("report.section.ledger"), balance)]),
         ),
@@ -176,6 +178,7 @@ def release_report(release: Release, *, show_all: bool = False) -> Report:
         whom(release.plan),
         means(release.plan),
         records(release.plan),
+        *public(release.plan),
         *superseded_section(release),
     ]
     if release.finite:
@@ -232,7 +235,7 @@ def answer_report(
     domain = release.plan.publication.domain
     if any(domain[name].is_capped for name in attributes_by_value(question) if name in domain):
         messages.append(Message("report.intervals.range"))
-    messages += result.assumptions
+    messages += [*result.assumptions, *public_totals(release.plan)]
     records = (Value("records", result.universe),)
     messages_of_records = (
         () if result.universe == MIXED_UNIVERSE_TEXT else (Message("report.records.counted", records),)

@@ -63,7 +63,10 @@ class SectorCodec(Codec):
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload over the strategy's own bases."""
         bases = [g.basis for g in part.strategy.groups]
-        return decompose(part.publication.workload, bases, separate=part.publication.structured_attributes)
+        request = part.publication
+        return decompose(
+            request.workload, bases, separate=request.structured_attributes, public=request.public_attributes
+        )
 
     write = staticmethod(sectors_document)
     read = staticmethod(read_sectors)
@@ -150,7 +153,9 @@ class SectorProof(Proof):
         sets = None if part.terms.sets is None else CostlySets(part.terms.sets)
         big = np.array(d.sizes) > 1
         for group in d.tables:
-            precision = 1 / (group.variances * part.relaxation)
+            # Numbers that public totals give need no noise.
+            needed = part.variances[group.numbers] > 0
+            precision = needed / (group.variances * part.relaxation)
             without_axes = ~big[group.axes].any(axis=1)
             if isinstance(group.queries, np.ndarray):
                 costs = np.asarray((precision @ group.queries.astype(np.float64) ** 2).max(axis=1))
@@ -205,8 +210,13 @@ class GaussianProof(SectorProof):
         bought = 1.0 if self.part.publication.budget is None else self.part.relaxation
         return Certificate(value=self.part.objective_value, bound=bound / bought)
 
-    def unbiased_bound(self) -> float:
-        """Return ½ log(1 + ν²), a bound on ρ relative to cell budgets: ν² is `bound`, less λ Σ ω var if hybrid."""
+    def unbiased_bound(self) -> float | None:
+        """Return ½ log(1 + ν²), a bound on ρ relative to cell budgets: ν² is `bound`, less λ Σ ω var if hybrid.
+
+        Return None with public totals, for which this is not proven.
+        """
+        if self.part.publication.public is not None:
+            return None
         proven = self.part.bound
         if self.part.terms.trade is not None:
             proven = max(0.0, proven - traded(self.part.terms, self.part.variances))

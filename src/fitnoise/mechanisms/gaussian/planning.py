@@ -183,7 +183,8 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
     refuse_endless(publication)
     refuse_wide(publication)
     goal = DEFAULT_GAP if gap is None else gap
-    decomposition = in_time(publication, decompose(publication.workload, separate=publication.structured_attributes))
+    structured, public = publication.structured_attributes, publication.public_attributes
+    decomposition = in_time(publication, decompose(publication.workload, separate=structured, public=public))
     objective = terms(publication, decomposition)
     if refine and publication.adjacency.pattern:
         raise PlanError(
@@ -653,6 +654,7 @@ class SectorPlanner(Planner):
     """The planner of Gaussian noise on sectors."""
 
     mechanism = GAUSSIAN
+    takes_public_totals = True
 
     def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
         """Return the part of least cost for these tables."""

@@ -1,0 +1,229 @@
+"""Public totals: the numbers of records that readers know before a release, and the file that has them. No data."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from fitnoise.errors import DomainError, ReleaseError, SpecError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import describe_value
+from fitnoise.kernel.codings import Code
+from fitnoise.request.arguments import refuse_unless_fields_fit
+from fitnoise.request.csv_rows import codes_from_texts
+from fitnoise.request.domain import Domain
+
+NUMBER = "number"
+"""The column of a file of public totals that has the numbers of records."""
+
+MAX_TOTAL = 2**53
+"""The bound on all public totals together, up to which floating point holds each sum of them exactly."""
+
+MAX_SOURCE_CHARACTERS = 500
+"""The largest number of characters of the source of public totals."""
+
+UNMEASURED = "Nothing was measured and nothing was charged."
+
+
+@final
+@dataclass(frozen=True)
+class KnownTotals:
+    """Public totals: the numbers of records by some attributes, which were public before a release.
+
+    A release does not measure them, and its tables agree with them. They come in by a file, when the plan is released.
+
+    Args:
+        attributes: The attributes; empty for the number of all records.
+        source: The publication that has the totals, in one line, such as "Population register, 1 January 2026".
+        origin: "elsewhere": the totals were not computed from the data of the release.
+
+    Raises:
+        SpecError: An attribute is named twice or is called "number", the source is no line of text, or the origin is
+            another one.
+    """
+
+    attributes: tuple[str, ...]
+    source: str
+    origin: str = "elsewhere"
+
+    def __post_init__(self) -> None:
+        refuse_unless_fields_fit(self, SpecError, "No plan was made.")
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        if len(set(self.attributes)) < len(self.attributes) or NUMBER in self.attributes:
+            raise SpecError(
+                "public-attributes-unusable",
+                f"The public totals are by {list(self.attributes)}.",
+                f"Each attribute is named once, and none is called {NUMBER!r}, the column with the totals.",
+                "Correct the names, or rename this attribute.",
+                "No plan was made.",
+                place="public.by",
+            )
+        if not self.source.isprintable() or not 0 < len(self.source.strip()) == len(self.source) <= (
+            MAX_SOURCE_CHARACTERS
+        ):
+            raise SpecError(
+                "public-source-unusable",
+                f"The source of the public totals is {describe_value(self.source)}.",
+                f"It must be one printable line of at most {MAX_SOURCE_CHARACTERS} characters, without spaces around "
+                "it.",
+                "Name the publication that has the totals.",
+                "No plan was made.",
+                place="public.source",
+            )
+        if self.origin != "elsewhere":
+            raise SpecError(
+                "public-origin-unsupported",
+                f"The origin of the public totals is {self.origin!r}.",
+                "Totals counted from these data would reveal whether a person is counted, so fitnoise accepts only "
+                "totals that were public before.",
+                "Use totals of an independent source, with origin = 'elsewhere', or remove [[public]].",
+                "No plan was made.",
+                place="public.origin",
+            )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TotalsFile:
+    """A file of public totals.
+
+    name: The name of the file.
+    text: Its content.
+    numbers: The number of records by value of the attributes, one axis for each.
+    """
+
+    name: str
+    text: str
+    numbers: Floats
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the file, in hexadecimal digits."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def confirmation(name: str) -> str:
+    """Return the sentence that a publisher types to confirm a file of public totals.
+
+    Args:
+        name: The name of the file.
+    """
+    return f"The numbers in {name} were public before and were not computed from these data."
+
+
+def parse_totals(name: str, text: str, stated: KnownTotals, domain: Domain) -> TotalsFile:
+    """Return the totals in the text of a file: CSV with a column for each attribute, and the column "number".
+
+    Args:
+        name: The name of the file.
+        text: Its content.
+        stated: The public totals of the plan.
+        domain: The domain of the attributes.
+
+    Raises:
+        ReleaseError: The file has other columns, an unknown value, or a number that is no whole number from 0. Or a
+            combination of values has no row or several rows, or the sum of all numbers is too large.
+    """
+    beginning = f"The file of public totals {name!r} has"
+    try:
+        # A byte-order mark, as spreadsheets write it, is not a part of the first name.
+        header, *rows = [*csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)] or [[]]
+    except csv.Error as error:
+        raise ReleaseError(
+            "public-file-no-csv",
+            f"The file of public totals {name!r} is no CSV file: {error}.",
+            "",
+            "Correct the file.",
+            UNMEASURED,
+            place="public",
+        ) from None
+    if sorted(header) != sorted((*stated.attributes, NUMBER)) or any(len(row) != len(header) for row in rows):
+        raise ReleaseError(
+            "public-file-columns",
+            f"{beginning} the columns {header}, or a row of another length.",
+            f"It needs the columns {[*stated.attributes, NUMBER]}, and a field for each of them in every row.",
+            "Correct the file.",
+            UNMEASURED,
+            place="public",
+        )
+    columns = {column: [row[i] for row in rows] for i, column in enumerate(header)}
+    for x in columns[NUMBER]:
+        if re.fullmatch("0|[1-9][0-9]{0,14}", x) is None:
+            raise ReleaseError(
+                "public-number-unusable",
+                f"{beginning} the number {describe_value(x)}.",
+                "Each number is a whole number from 0, of at most 15 digits.",
+                "Correct the number.",
+                UNMEASURED,
+                place="public",
+            )
+    shape = tuple(domain[a].size for a in stated.attributes)
+    if len(rows) != math.prod(shape):
+        raise ReleaseError(
+            "public-rows-misfit",
+            f"{beginning} {len(rows):,} rows of numbers.",
+            f"It needs one for each of {math.prod(shape):,} combinations of values; a number can be 0.",
+            "Correct the file.",
+            UNMEASURED,
+            place="public",
+        )
+    cells = np.zeros(len(rows), dtype=np.intp)
+    for a in stated.attributes:
+        cells = cells * domain[a].size + np.array(_positions(domain, a, columns[a], beginning), dtype=np.intp)
+    often = np.bincount(cells, minlength=len(rows)).reshape(shape)
+    if often.max() > 1:
+        cell = np.unravel_index(int(often.argmax()), shape)
+        values = ", ".join(f"{a} = {domain[a].cell_names[i]!r}" for a, i in zip(stated.attributes, cell, strict=True))
+        raise ReleaseError(
+            "public-cell-twice",
+            f"{beginning} several rows for {values}.",
+            "It needs one row for each combination of values.",
+            "Correct the file.",
+            UNMEASURED,
+            place="public",
+        )
+    numbers = np.zeros(math.prod(shape))
+    numbers[cells] = [int(x) for x in columns[NUMBER]]
+    if numbers.sum() > MAX_TOTAL:
+        raise ReleaseError(
+            "public-total-too-large",
+            f"{beginning} numbers whose sum is above {MAX_TOTAL:,}.",
+            "Sums up to this number are exact.",
+            "Correct the numbers.",
+            UNMEASURED,
+            place="public",
+        )
+    return TotalsFile(name, text, numbers.reshape(shape))
+
+
+def _positions(domain: Domain, name: str, texts: Sequence[str], beginning: str) -> list[int]:
+    """Return the cells of an attribute that a column of a file names, by code, label or missing-value category."""
+    attribute, cells = domain[name], dict[str, int]()
+    names = {str(x): i for i, x in enumerate(attribute.cell_names)}
+    # A category for missing values is a text, even if all codes are digits.
+    values = [text for text in dict.fromkeys(texts) if text not in attribute.missing_cells]
+    codes: dict[str, Code] = {x: x for x in texts}
+    codes.update(zip(values, codes_from_texts(values), strict=True))
+    for text, code in codes.items():
+        try:
+            cells[text] = attribute.position(code)
+        except DomainError as error:
+            if text not in names:
+                raise ReleaseError(
+                    "public-value-unknown",
+                    f"{beginning} the value {describe_value(text)} of {name!r}, which is not declared.",
+                    error.needed,
+                    "Write the values as the specification declares them.",
+                    UNMEASURED,
+                    place="public",
+                ) from None
+            cells[text] = names[text]
+    return [cells[text] for text in texts]

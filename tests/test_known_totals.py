@@ -1,0 +1,637 @@
+"""Public totals: prices, bounds and covariances without their sectors; releases that follow from answers and file."""
+
+import hashlib
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from dense import kron, strategy_matrix
+from designs import cells_over, of_sectors
+from fitnoise.errors import ReleaseError
+from fitnoise.interfaces.cli import main
+from fitnoise.kernel import noise
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms.rebuilding import RebuiltTables
+from fitnoise.messages import english
+from fitnoise.reading.release_files import to_json
+from fitnoise.request.known_totals import KnownTotals, confirmation, parse_totals
+from fitnoise_check import plan as checker
+from refused import refused
+from replayed_noise import Replay
+from tolerances import GAP, LOOSE, as_often_as
+
+REGISTER = "Population register, 1 January 2026"
+SENTENCE = "The numbers in totals.csv were public before and were not computed from these data."
+
+
+def of_sizes(**sizes):
+    return fn.Domain({a: fn.Categorical(list(range(n))) for a, n in sizes.items()})
+
+
+def planned(domain, tables, public, **settings):
+    """Return the plan of tables (attributes, variance); `public` names attributes, and None no totals."""
+    statement = None if public is None else KnownTotals(tuple(public), REGISTER)
+    return fn.plan(fn.Workload(domain, [fn.table(*a, variance=c) for a, c in tables]), public=statement, **settings)
+
+
+def margin(x):
+    return (x / 1.959963984540054) ** 2
+
+
+STATES = (
+    {"state": 51, "status": 4, "kids": 4, "self": 2},
+    [
+        (("state", "status"), margin(15)),
+        (("state", "kids", "status"), margin(15)),
+        (("state", "self"), margin(15)),
+        (("state",), margin(100)),
+    ],
+)
+PLACES = (
+    {"block": 200, "race": 7, "sex": 2, "age": 10},
+    [
+        (("block",), margin(30)),
+        (("block", "race"), margin(20)),
+        (("block", "sex", "age"), margin(20)),
+        (("race", "sex", "age"), margin(60)),
+    ],
+)
+SMALL = [
+    ({"a": 3, "b": 4}, [("a", 1), ("ab", 1)], "a", 0.5625),
+    ({"a": 2, "b": 3}, [("ab", 1), ("b", 0.5), ("a", 1)], "a", 1.015873),
+    ({"a": 2, "b": 2, "c": 3}, [("ab", 1), ("bc", 1), ("c", 0.3)], "a", 1.887249),
+    ({"a": 2, "b": 2, "c": 3}, [("abc", 1), ("bc", 0.7)], "ab", 0.769601),
+    *(({"a": n}, [("a", 1)], "", (1 - 1 / n) ** 2) for n in (2, 4, 10)),
+]
+EXAMPLES = [
+    *SMALL,
+    *((*STATES, public, 2 * rho) for public, rho in ((None, 0.019129), ((), 0.018954), (("state",), 0.012058))),
+    (*STATES, ("state", "status"), 2 * 0.006936),
+    *((*PLACES, public, 2 * rho) for public, rho in ((None, 0.010656), (("block",), 0.008328))),
+]
+
+
+@pytest.mark.parametrize(("sizes", "tables", "public", "cost"), EXAMPLES)
+def test_public_totals_lower_the_price_as_computed_before(sizes, tables, public, cost):
+    plan = planned(of_sizes(**sizes), tables, public)
+    assert float(plan.loss.cost_squared) == pytest.approx(cost, rel=1e-4)
+    assert plan.gap <= GAP
+    repeated = fn.Plan.from_json(plan.to_json())
+    assert (repeated.to_json(), repeated.publication) == (plan.to_json(), plan.publication)
+    assert plan.table_part.relaxation <= 1
+
+
+def of_cells(sizes, names):
+    """Return the cell of each joint value of all attributes among those of some attributes, and their number."""
+    cells = np.indices(tuple(sizes.values())).reshape(len(sizes), -1)
+    chosen = [i for i, a in enumerate(sizes) if a in names]
+    shape = tuple(list(sizes.values())[i] for i in chosen)
+    index = np.ravel_multi_index([cells[i] for i in chosen], shape) if chosen else np.zeros(cells.shape[1], int)
+    return index, int(np.prod(shape, dtype=int))
+
+
+def margins_of(sizes, tables):
+    """Return all numbers of tables as queries of the joint cells."""
+    return np.concatenate(
+        [kron([np.eye(n) if a in displayed else np.ones((1, n)) for a, n in sizes.items()]) for displayed, _ in tables]
+    )
+
+
+@pytest.mark.parametrize(("sizes", "tables", "public", "cost"), SMALL)
+def test_no_mechanism_with_the_totals_is_below_the_bound(sizes, tables, public, cost):
+    """Any covariance of all numbers that meets the targets, and any use of the totals, costs the bound or more."""
+    rng = np.random.default_rng(5)
+    plan, queries = planned(of_sizes(**sizes), tables, public), margins_of(sizes, tables)
+    targets = np.concatenate([np.full(len(margins_of(sizes, [t])), t[1]) for t in tables])
+    index, count = of_cells(sizes, public)
+    rows, scales = strategy_matrix(plan)
+    pseudo_inverse = np.linalg.pinv(rows.astype(float) / scales[:, None])
+    min_cost = cost * 4
+    for fraction in (0, *rng.uniform(0, 1, 60)):
+        directions = rng.normal(size=(len(queries),) * 2)
+        covariance = (
+            queries @ pseudo_inverse @ pseudo_inverse.T @ queries.T
+            + 1e-7 * np.eye(len(queries))
+            + fraction * directions @ directions.T / 50
+        )
+        covariance /= max(np.diag(covariance) / targets)
+        means = np.stack([queries[:, index == f].mean(axis=1) for f in range(count)], axis=1)
+        centred = queries - (means + fraction * rng.normal(size=means.shape) / 10)[:, index]
+        min_cost = min(min_cost, np.einsum("ji,ji->i", centred, np.linalg.solve(covariance, centred)).max())
+    assert plan.bound <= min_cost * (1 + 1e-6)
+    # the plan itself is among these mechanisms, so that the bound is tight
+    assert min_cost == pytest.approx(plan.bound, rel=1e-3)
+
+
+@pytest.mark.parametrize(("sizes", "tables", "public", "cost"), SMALL)
+def test_a_plan_measures_no_total(sizes, tables, public, cost):
+    """Equal changes of all cells of a public cell change no measured integer; every other change does."""
+    del cost
+    plan = planned(of_sizes(**sizes), tables, public)
+    rows, _ = strategy_matrix(plan)
+    index, count = of_cells(sizes, public)
+    assert not any(rows[:, index == f].sum(axis=1).any() for f in range(count))
+
+
+@pytest.mark.parametrize(("sizes", "tables", "public", "cost"), SMALL)
+def test_errors_are_those_of_least_squares_given_the_totals(sizes, tables, public, cost):
+    del cost
+    plan = planned(of_sizes(**sizes), tables, public)
+    rows, scales = strategy_matrix(plan)
+    pseudo_inverse = np.linalg.pinv(rows.astype(float) / scales[:, None])
+    covariance = margins_of(sizes, tables) @ pseudo_inverse @ pseudo_inverse.T @ margins_of(sizes, tables).T
+    part = plan.table_part
+    names = [t.name for t in plan.publication.workload.tables]
+    stated = np.concatenate([part.table_variances(name).ravel() for name in names])
+    np.testing.assert_allclose(stated, np.diag(covariance), rtol=LOOSE, atol=1e-12)
+
+
+cases = st.tuples(st.lists(st.integers(2, 3), min_size=1, max_size=3), st.integers(0, 2**32))
+
+
+@given(cases)
+def test_the_price_of_sectors_without_totals_is_that_of_all_neighbours(case):
+    """Random integers on random sectors that are not public; all records, as Fractions."""
+    sizes, seed = case
+    rng = np.random.default_rng(seed)
+    public = {a for a in range(len(sizes)) if rng.random() < 0.5}
+    subsets = [[a for a in range(len(sizes)) if mask >> a & 1] for mask in range(2 ** len(sizes))]
+    measured = [s for s in subsets if not public.issuperset(s) and rng.random() < 0.8]
+    if not measured:
+        return
+    scales = {tuple(s): ([[int(rng.integers(1, 9))]], 1024 * float(rng.integers(1, 9))) for s in measured}
+    by_size = {}
+    for s, x in scales.items():
+        by_size.setdefault(len(s), {})[s] = x
+    design = of_sectors(cells_over(tuple(sizes)), *(([[1]], group) for group in by_size.values()))
+    costs = [Fraction(0)] * int(np.prod(sizes))
+    for s, (((mixing,),), scale) in scales.items():
+        factors = [
+            (np.array([[1, -1]]) if n == 2 else n * np.eye(n, dtype=int) - 1) if a in s else np.ones((1, n), int)
+            for a, n in enumerate(sizes)
+        ]
+        for row in mixing * kron(factors):
+            costs = [c + Fraction(int(x)) ** 2 / Fraction(scale) ** 2 for c, x in zip(costs, row, strict=True)]
+    assert design.cost_squared(Neighbours.ADD_OR_REMOVE_ONE) == max(costs)
+
+
+def test_the_program_without_fitnoise_agrees(tmp_path, capsys):
+    (tmp_path / "plan.json").write_text(planned(of_sizes(**STATES[0]), STATES[1], ("state",)).to_json())
+    assert checker.main(str(tmp_path / "plan.json")) == 0
+    assert "bound as stated" in capsys.readouterr().out
+
+
+# --- releases ---------------------------------------------------------------------------------------------------------
+
+DOMAIN = fn.Domain(
+    state=fn.Categorical(["Ohio", "Iowa", "Utah"]),
+    sex=fn.Categorical([1, 2], missing={"unknown": [""]}, if_missing="unknown"),
+    status=fn.Categorical(["single", "married", "widowed", "other"]),
+)
+TABLES = [
+    fn.table("state", margin=50),
+    fn.table("status", "state", margin=15),
+    fn.table("sex", "state", "status", margin=15),
+    fn.table("sex", margin=15),
+    fn.table(margin=20, name="all"),
+]
+BY_STATE = KnownTotals(("state",), REGISTER)
+PLAN = fn.plan(fn.Workload(DOMAIN, TABLES), public=BY_STATE, source=fn.DataSource("people"))
+COUNTS = np.random.default_rng(2).integers(20, 90, (3, 3, 4))
+TOTALS = COUNTS.sum(axis=(1, 2))
+TEXT = "number,state\n" + "".join(f"{n},{s}\n" for n, s in zip(TOTALS, ["Ohio", "Iowa", "Utah"], strict=True))
+
+
+def release(folder, text=TEXT, data=COUNTS, plan=PLAN, name="out", file="totals.csv", **options):
+    (folder / file).write_text(text, encoding="utf-8", newline="")
+    given_options = {"public": folder / file, "public_confirm": SENTENCE} | options
+    return fn.release(plan, data, ledger=folder / "ledger.db", directory=folder / name, **given_options)
+
+
+def files(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("done")
+    return folder, release(folder)
+
+
+def test_tables_keep_the_totals_to_the_last_integer(done):
+    _, result = done
+    for name in result:
+        frame = result[name]
+        if "state" in frame:
+            sums = frame.groupby("state", sort=False)["value"].sum()
+            np.testing.assert_allclose(sums[["Ohio", "Iowa", "Utah"]], TOTALS, atol=1e-8)
+        else:
+            assert frame["value"].sum() == pytest.approx(TOTALS.sum(), abs=1e-8)
+    assert result["state"]["value"].tolist() == TOTALS.tolist()
+    assert not result["state"][["std_error", "moe"]].to_numpy().any()
+    assert (result["sex by state by status"]["std_error"] > 0).all()
+
+
+def test_questions_have_the_totals_without_error(done):
+    _, result = done
+    frame = result.count(by="state").frame()
+    assert frame["value"].tolist() == TOTALS.tolist()
+    assert not frame["std_error"].any()
+    married = result.count(status="married", by="state")
+    shares = (married / result.count(by="state")).frame()
+    np.testing.assert_allclose(shares["value"], married.frame()["value"] / TOTALS)
+    # one part of the ratio has noise
+    widths = shares["high"] - shares["low"]
+    np.testing.assert_allclose(widths, 2 * married.frame()["moe"] / TOTALS, rtol=1e-6)
+
+
+def test_the_kernel_measures_nothing_of_the_totals(tmp_path):
+    """The counts of a state rise by one in every cell: the exact answers stay."""
+    larger = COUNTS + np.array([5, 0, 11])[:, None, None]
+    answers = [
+        PLAN.table_part.strategy.exact_answers(counted(x), PLAN.publication.adjacency, 10**6) for x in (COUNTS, larger)
+    ]
+    for one, other in zip(*answers, strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def counted(counts):
+    strategy = PLAN.table_part.strategy
+    names = list(DOMAIN)
+    return {
+        m: counts.transpose([*(names.index(a) for a in m), *(i for i, a in enumerate(names) if a not in m)])
+        .reshape(*(DOMAIN[a].size for a in m), -1)
+        .sum(axis=-1)
+        for m in strategy.margins()
+    }
+
+
+def test_a_release_does_not_depend_on_the_totals_of_the_data(tmp_path, monkeypatch):
+    """Data of equal measured integers and other totals give the same release, byte for byte."""
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(7).discrete_gaussians)
+    larger = COUNTS + np.array([5, 0, 11])[:, None, None]
+    out = []
+    for name, data in (("one", COUNTS), ("other", larger)):
+        (tmp_path / name).mkdir()
+        release(tmp_path / name, data=data)
+        content = files(tmp_path / name / "out")
+        document = json.loads(content.pop("release.json"))
+        del document["ledger"]  # its digest covers the time and the salt of the charge
+        out.append((content, to_json(document)))
+    assert out[0] == out[1]
+
+
+def test_every_file_follows_from_the_answers_and_the_file(done, tmp_path):
+    folder, result = done
+    totals = parse_totals("totals.csv", TEXT, BY_STATE, DOMAIN)
+    repeated = fn.Release(PLAN, result.answers, entry=result.entry, public_totals=totals)
+    assert repeated == result
+    repeated = fn.Release(PLAN, result.answers, charge=result.charge, public_totals=totals)
+    repeated.write(tmp_path / "repeated")
+    assert files(tmp_path / "repeated") == files(folder / "out")
+    assert fn.Release.read(folder / "out") == result
+    other = parse_totals("totals.csv", TEXT.replace(f"{TOTALS[0]},", f"{TOTALS[0] + 4},"), BY_STATE, DOMAIN)
+    shifted = fn.Release(PLAN, result.answers, charge=result.charge, public_totals=other)
+    assert shifted != result
+    # a total that is off by d moves each of n interchangeable cells by d/n
+    change = shifted["sex by state by status"]["value"] - result["sex by state by status"]["value"]
+    np.testing.assert_allclose(
+        change, np.where(result["sex by state by status"]["state"] == "Ohio", 4 / 12, 0), atol=1e-9
+    )
+
+
+def test_a_release_states_and_keeps_the_file(done):
+    folder, result = done
+    document = json.loads((folder / "out" / "release.json").read_text())
+    digest = hashlib.sha256(TEXT.encode()).hexdigest()
+    stated = document["public_totals"]
+    assert (stated["file"], stated["sha256"]) == ("totals.csv", digest)
+    assert document["spec"]["public"] == [{"by": ["state"], "source": REGISTER}]
+    assert (folder / "out" / "public_totals.csv").read_text() == TEXT
+    assert str(TOTALS[0]) not in PLAN.to_json()
+    with Ledger(folder / "ledger.db") as book:
+        detail = book.entries()[0].detail
+    assert (detail["public_totals"], detail["confirmed"]) == (digest, SENTENCE)
+    universe = " ".join(result["sex"].attrs["universe"])
+    assert "intervals are right only if they are" in universe
+    assert REGISTER in universe
+
+
+def test_verification_recomputes_with_the_file(done, tmp_path):
+    folder, _ = done
+    assert fn.verify(folder / "out", ledger=folder / "ledger.db").ok
+    content = files(folder / "out")
+    altered = {
+        "another file": {"public_totals.csv": TEXT.replace(f"{TOTALS[0]},", f"{TOTALS[0] + 1},").encode()},
+        "another digest": {
+            "release.json": content["release.json"].replace(
+                hashlib.sha256(TEXT.encode()).hexdigest().encode(), b"0" * 64
+            )
+        },
+        "no file": {"public_totals.csv": None},
+        "no statement": {"release.json": without(content["release.json"], "public_totals")},
+        "another form": {"release.json": content["release.json"].replace(b'"file": "totals.csv"', b'"file": 5')},
+        "a further key": {
+            "release.json": content["release.json"].replace(b'"file": "totals.csv"', b'"file": "a", "b": 1')
+        },
+    }
+    for name, changes in altered.items():
+        path = tmp_path / name
+        for file, bytes_ in (content | changes).items():
+            if bytes_ is not None:
+                (path / file).parent.mkdir(parents=True, exist_ok=True)
+                (path / file).write_bytes(bytes_)
+        assert not fn.verify(path).ok, name
+        with pytest.raises(ReleaseError):
+            fn.Release.read(path)
+
+
+def without(text, key):
+    document = json.loads(text)
+    del document[key]
+    return to_json(document).encode()
+
+
+def test_the_ledger_must_name_the_file(done, tmp_path):
+    """A release with another file and its digest verifies alone, and not with the ledger."""
+    folder, result = done
+    other = parse_totals("totals.csv", TEXT.replace(f"{TOTALS[0]},", f"{TOTALS[0] + 1},"), BY_STATE, DOMAIN)
+    fn.Release(PLAN, result.answers, charge=result.charge, public_totals=other).write(tmp_path / "other")
+    assert fn.verify(tmp_path / "other").ok
+    checks = fn.verify(tmp_path / "other", ledger=folder / "ledger.db").checks
+    assert [english(x.finding) for x in checks if not x.holds] == [
+        "entry 1 of the ledger names another file of public totals, or none"
+    ]
+
+
+def test_the_command_asks_for_the_sentence(tmp_path, capsys):
+    (tmp_path / "plan.json").write_text(PLAN.to_json())
+    (tmp_path / "totals.csv").write_text(TEXT)
+    rows = np.repeat(np.argwhere(COUNTS >= 0), COUNTS.ravel(), axis=0)
+    states, statuses = ["Ohio", "Iowa", "Utah"], ["single", "married", "widowed", "other"]
+    lines = (f"{states[s]},{['1', '2', ''][x]},{statuses[m]}\n" for s, x, m in rows)
+    (tmp_path / "people.csv").write_text("state,sex,status\n" + "".join(lines))
+    command = ["release", str(tmp_path / "plan.json"), str(tmp_path / "people.csv")]
+    command += ["--ledger", str(tmp_path / "ledger.db"), "-o", str(tmp_path / "out")]
+    with pytest.raises(SystemExit):
+        main([*command, "--public", str(tmp_path / "totals.csv")])
+    assert confirmation("totals.csv") == SENTENCE
+    assert f'"{SENTENCE}"' in capsys.readouterr().err
+    assert not (tmp_path / "ledger.db").exists()
+    confirmed = ["--public", str(tmp_path / "totals.csv"), "--public-confirm", SENTENCE]
+    main([*command, *confirmed])
+    assert "the totals by state were public before" in capsys.readouterr().out
+    main(["ask", str(tmp_path / "out"), "count()", "--by", "state"])
+    assert "intervals are right only if they are" in capsys.readouterr().out
+    main(["write", "report", str(tmp_path / "out"), "-o", str(tmp_path / "page.html")])
+    assert "intervals are right only if they are" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"public": None, "public_confirm": None}, "public-file-misfit"),
+        ({"public_confirm": None}, "public-not-confirmed"),
+        ({"public_confirm": SENTENCE.replace("totals", "others")}, "public-not-confirmed"),
+        ({"text": TEXT.replace("state", "place")}, "public-file-columns"),
+        ({"text": TEXT + "5,Ohio,1\n"}, "public-file-columns"),
+        ({"text": ""}, "public-file-columns"),
+        ({"text": TEXT.replace("Ohio", 'Oh"io"').replace("number", '"number')}, "public-file-no-csv"),
+        ({"text": TEXT.replace(str(TOTALS[0]), "-1")}, "public-number-unusable"),
+        ({"text": TEXT.replace(str(TOTALS[0]), "1.0")}, "public-number-unusable"),
+        ({"text": TEXT.replace(str(TOTALS[0]), "9" * 16)}, "public-number-unusable"),
+        ({"text": TEXT + "5,Ohio\n"}, "public-rows-misfit"),
+        ({"text": TEXT.replace("Iowa", "Ohio")}, "public-cell-twice"),
+        ({"text": TEXT.replace("Iowa", "Idaho")}, "public-value-unknown"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_the_charge(tmp_path, options, code):
+    with refused(f"release.{code}"):
+        release(tmp_path, data="no such data.csv", **options)
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_totals_above_exact_sums_are_refused():
+    rows = "".join(f"{'9' * 15},{i}\n" for i in range(10))
+    with refused("release.public-total-too-large"):
+        parse_totals("t.csv", "number,a\n" + rows, KnownTotals(("a",), REGISTER), of_sizes(a=10))
+
+
+def test_a_file_for_a_plan_without_public_totals_is_refused(tmp_path):
+    without_public = fn.plan(fn.Workload(DOMAIN, TABLES), source=fn.DataSource("people"))
+    with refused("release.public-file-misfit"):
+        release(tmp_path, plan=without_public)
+    with refused("release.public-file-misfit"):
+        release(tmp_path, plan=without_public, public=None)
+    answers = [np.zeros(n, dtype=np.int64) for n in PLAN.table_part.strategy.lengths]
+    with refused("release.public-totals-misfit"):
+        fn.Release(PLAN, answers)
+    with refused("release.public-totals-misfit"):
+        fn.Release(without_public, answers, public_totals=parse_totals("t.csv", TEXT, BY_STATE, DOMAIN))
+
+
+def test_codes_labels_and_missing_values_name_cells():
+    sex = KnownTotals(("sex", "state"), REGISTER)
+    rows = [(x, s) for x in ("unknown", "2", "1") for s in ("Utah", "Ohio", "Iowa")]
+    text = "\ufeffsex,number,state\r\n" + "".join(f"{x},{i},{s}\r\n" for i, (x, s) in enumerate(rows))
+    assert parse_totals("t.csv", text, sex, DOMAIN).numbers.tolist() == [[7, 8, 6], [4, 5, 3], [1, 2, 0]]
+    truth = fn.Domain(a=fn.Categorical([True, False]))
+    totals = parse_totals("t.csv", "a,number\nFalse,1\nTrue,2\n", KnownTotals(("a",), REGISTER), truth)
+    assert totals.numbers.tolist() == [2, 1]
+    total = parse_totals("t.csv", "number\n12\n", KnownTotals((), REGISTER), truth)
+    assert total.numbers == 12
+
+
+def test_an_interrupted_release_is_finished_with_its_own_file(tmp_path, monkeypatch):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    release_with_answers = fn.Release._fill
+    calls = []
+
+    def fill(self, *args, **kwargs):
+        calls.append(args)
+        return release_with_answers(self, *args, **kwargs) if len(calls) == 1 else stop()
+
+    monkeypatch.setattr(fn.Release, "_fill", fill)
+    with pytest.raises(KeyboardInterrupt, match="answers are kept"):
+        release(tmp_path)
+    monkeypatch.undo()
+    with refused("ledger.charged-with-other-totals"):
+        release(tmp_path, text=TEXT.replace(f"{TOTALS[0]},", f"{TOTALS[0] + 1},"))
+    finished = release(tmp_path)
+    with Ledger(tmp_path / "ledger.db") as book:
+        assert len(book.charges(PLAN.order.account, PLAN.order.plan)) == 1
+    assert fn.verify(tmp_path / "out", ledger=tmp_path / "ledger.db").ok
+    # in its place, the release of this file is the requested one, and that of another file is not
+    assert release(tmp_path) == finished
+    with refused("ledger.released-before", "release.place-exists", "release.place-not-empty"):
+        release(tmp_path, text=TEXT.replace(f"{TOTALS[0]},", f"{TOTALS[0] + 1},"))
+    with refused("ledger.released-before"):
+        release(tmp_path, name="second")
+
+
+def test_releases_with_public_totals_are_not_combined(done):
+    _, result = done
+    with refused("release.public-totals-unsupported"):
+        fn.make_integer_tables(result)
+    with refused("release.public-totals-unsupported"):
+        fn.given(result, impossible=[{"sex": 1, "status": "widowed"}])
+
+
+def test_intervals_hold_as_often_as_they_say():
+    """10,000 releases with the sampled noise: as often as stated, numbers are within their margins."""
+    domain = of_sizes(state=3, sex=2)
+    workload = fn.Workload(domain, [fn.table("state", "sex", margin=9), fn.table("sex", margin=9)])
+    plan = fn.plan(workload, public=KnownTotals(("state",), REGISTER))
+    part = plan.table_part
+    lengths, names = part.strategy.lengths, workload.tables.names
+    ends = np.cumsum(lengths)[:-1]
+    units = (np.split(row, ends) for row in np.eye(sum(lengths), dtype=np.int64))
+    # the errors of the numbers for an error of one in each answer: without records, totals are 0
+    effects = np.stack([first_numbers(RebuiltTables(part, x, np.zeros(3)), names) for x in units])
+    scales = np.repeat(
+        np.concatenate([x for x, _ in part.strategy.runs]), np.concatenate([n for _, n in part.strategy.runs])
+    )
+    noises = noise.discrete_gaussians(scales, np.full(len(scales), 10_000)).reshape(len(scales), -1).astype(float)
+    margins = np.array([part.table_margins(name).ravel()[0] for name in names])
+    assert as_often_as(np.abs(noises.T @ effects) <= margins, 0.95)
+
+
+def first_numbers(rebuilt, names):
+    return [rebuilt.table(name).ravel()[0] for name in names]
+
+
+# --- what public totals do not fit ------------------------------------------------------------------------------------
+
+TABLES_OF_TWO = [fn.table("state", "sex", margin=9)]
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"unit": fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)}, "public-unsupported"),
+        ({"unit": fn.PrivacyUnit("person", 2, id="id")}, "public-unsupported"),
+        ({"unit": fn.PrivacyUnit("person", 2, once_per=["sex"])}, "public-unsupported"),
+        ({"source": fn.DataSource("x", outside_domain=fn.OutsideDomain.DROP)}, "public-unsupported"),
+        ({"privacy": fn.Privacy.PURE}, "public-unsupported"),
+        ({"objective": fn.Objective(fn.Goal.TOTAL_ERROR)}, "public-unsupported"),
+        ({"cell_budgets": fn.CellBudgets(("sex",), (1, 0.5, 0.5))}, "public-unsupported"),
+        ({"series": "state"}, "public-unsupported"),
+        ({"small_database": fn.SmallDatabase(9), "budget": fn.Budget(rho=1)}, "public-unsupported"),
+    ],
+)
+def test_settings_that_change_what_totals_count_are_refused(options, code):
+    with refused(f"spec.{code}", key="public"):
+        fn.plan(fn.Workload(DOMAIN, TABLES_OF_TWO), public=BY_STATE, **options)
+
+
+def test_further_tables_rules_and_earlier_plans_are_refused():
+    workload = fn.Workload(DOMAIN, TABLES_OF_TWO)
+    further = fn.Publication(fn.Workload(DOMAIN, [fn.table("sex", margin=9)]))
+    ruled = DOMAIN.without(state="Ohio", status="other")
+    for settings in (
+        {"workload": workload, "further_tables": (further,)},
+        {"workload": workload, "composed_with": ("0" * 64,)},
+        {"workload": fn.Workload(ruled, TABLES_OF_TWO)},
+    ):
+        with refused("spec.public-unsupported", key="public"):
+            fn.Publication(public=BY_STATE, **settings)
+
+
+@pytest.mark.parametrize(
+    ("tables", "attributes", "code"),
+    [
+        ([fn.table("state", groups={"sex": {"known": [1, 2]}}, margin=9)], ["state"], "public-with-structure"),
+        ([fn.table("state", "sex", margin=fn.ByAttribute("state", [1, 2, 3]))], ["state"], "public-with-structure"),
+        (TABLES_OF_TWO, ["status"], "public-attribute-not-shown"),
+        (TABLES_OF_TWO, ["county"], "public-attribute-not-shown"),
+        (TABLES_OF_TWO, ["state", "sex"], "public-knows-all-tables"),
+    ],
+)
+def test_tables_that_totals_do_not_fit_are_refused(tables, attributes, code):
+    with refused(f"spec.{code}"):
+        fn.plan(fn.Workload(DOMAIN, tables), public=KnownTotals(tuple(attributes), REGISTER))
+
+
+def test_places_are_no_attributes_of_totals():
+    geo = fn.Hierarchy(["region", "district"], [("n", "n1"), ("n", "n2"), ("s", "s1"), ("s", "s2")])
+    domain = fn.Domain(geo=geo, sex=fn.Categorical(["f", "m"]))
+    workload = fn.Workload(domain, [fn.table("region", "sex", margin=9), fn.table("district", margin=9)])
+    for name in ("region", "geo"):
+        with refused("spec.public-attribute-not-shown"):
+            fn.plan(workload, public=KnownTotals((name,), REGISTER))
+    # totals of another attribute work
+    plan = fn.plan(workload, public=KnownTotals(("sex",), REGISTER))
+    assert plan.table_part.mechanism.name == "fit-for-use"
+    totals = parse_totals("t.csv", "sex,number\nf,8\nm,4\n", KnownTotals(("sex",), REGISTER), domain)
+    answers = [np.zeros(n, dtype=np.int64) for n in plan.table_part.strategy.lengths]
+    result = fn.Release(plan, answers, public_totals=totals)
+    assert result["region by sex"]["value"].tolist() == [4, 2, 4, 2]
+    assert result["district"]["value"].tolist() == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("name", ["fit-for-use-by-axis", "fit-for-use-by-level", "fit-for-use-by-place"])
+def test_other_mechanisms_are_refused(name):
+    with refused("plan.mechanism-does-not-suit") as caught:
+        fn.plan(fn.Workload(DOMAIN, TABLES_OF_TWO), public=BY_STATE, mechanism=name)
+    assert "totals of some attributes are public" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"attributes": ("a", "a")}, "public-attributes-unusable"),
+        ({"attributes": ("number",)}, "public-attributes-unusable"),
+        ({"source": ""}, "public-source-unusable"),
+        ({"source": " x"}, "public-source-unusable"),
+        ({"source": "x" * 501}, "public-source-unusable"),
+        ({"source": "two\nlines"}, "public-source-unusable"),
+        ({"origin": "these data"}, "public-origin-unsupported"),
+    ],
+)
+def test_statements_are_checked(arguments, code):
+    with refused(f"spec.{code}"):
+        KnownTotals(**({"attributes": ("a",), "source": REGISTER} | arguments))
+
+
+SPEC = """
+[[public]]
+by = ["a"]
+source = "register"
+origin = "elsewhere"
+
+[domain.a]
+type = "categorical"
+codes = [1, 2]
+
+[domain.b]
+type = "categorical"
+codes = [1, 2, 3]
+
+[[tables]]
+attributes = ["a", "b"]
+margin = 9
+"""
+
+
+def test_a_specification_states_public_totals():
+    publication = fn.Spec.from_toml(SPEC).publication()
+    assert publication.public == KnownTotals(("a",), "register")
+    assert fn.Spec.from_publication(publication).publication() == publication
+    assert fn.Spec.from_toml(fn.Spec.from_publication(publication).to_toml()).publication() == publication
+    with refused("spec.public-several", key="public"):
+        fn.Spec.from_toml(SPEC + '[[public]]\nby = ["b"]\nsource = "register"\n').publication()
+    with refused("spec.public-origin-unsupported", key="public.origin"):
+        fn.Spec.from_toml(SPEC.replace("elsewhere", "these data")).publication()
+
+
+def test_nothing_is_proven_of_mechanisms_that_are_not_linear():
+    assert PLAN.table_part.unbiased_bound is None
+    assert PLAN.table_part.proof.separate_rho() > PLAN.rho
