@@ -358,10 +358,10 @@ def test_a_draft_that_says_nothing_yet_says_what_is_missing(tmp_path, monkeypatc
         assert re.search(r'name="privacy.unit" value=""', client.page("/protect"))
         assert re.search(r'name="privacy.max_records" value=""', client.page("/protect"))
         steps = [
-            ("/describe/add", {"name": "area", "type": "categorical"}),
-            ("/describe/0", {"codes": "n = North\ns = South"}),
-            ("/describe/add", {"name": "age", "type": "ordered"}),
-            ("/describe/1", {"low": "0", "high": "3"}),
+            ("/describe", {"name": "area", "type": "categorical", "add": "1"}),
+            ("/describe", {"0.languages": "en", "0.paste": "n = North\ns = South"}),
+            ("/describe", {"name": "age", "type": "ordered"}),
+            ("/describe", {"1.low": "0", "1.high": "3"}),
             ("/tables/new", {"show.0": "area", "number": "4"}),
             ("/tables/new", {"show.0": "area", "show.1": "age", "view.1": "cumulative", "number": "9.5"}),
         ]
@@ -374,9 +374,9 @@ def test_a_draft_that_says_nothing_yet_says_what_is_missing(tmp_path, monkeypatc
         client.post("/tables", {"accuracy.gap": "1e-4"})
         plan = client.certified()
         assert plan == fn.plan(publication_of(SPEC, client.folder.root)).hash
-        assert client.post("/describe/1/remove").status_code == 200
+        assert client.post("/describe", remove="1").status_code == 200
         assert client.post("/tables/1/remove").status_code == 200
-        assert client.post("/describe/7/remove").status_code == 422
+        assert client.post("/describe", remove="7").status_code == 422
         assert client.get("/data?file=" + client.number("people.csv")).status_code == 200
 
 
@@ -845,7 +845,7 @@ def test_an_error_of_another_library_is_reported_without_its_text(client, monkey
 
 def test_no_place_of_an_address_is_more_than_a_text(client):
     long = "9" * 5000
-    for path in ("/jobs/{}/stop", "/describe/{}", "/tables/{}/remove", "/release/{}", "/report/{}/ask"):
+    for path in ("/jobs/{}/stop", "/tables/{}", "/tables/{}/remove", "/release/{}", "/report/{}/ask"):
         for segment in (long, "x", "-1", "%00", "\u0663"):
             assert client.post(path.format(segment)).status_code in (200, 403, 422), (path, segment)  # no token for %00
     for path in (f"/report/{long}", f"/release/{long}", f"/ledger?ledger={long}", f"/data?file={long}"):

@@ -21,7 +21,7 @@ from fitnoise import data
 from fitnoise_studio import serve, state, workers
 from fitnoise_studio.folder import Folder
 from run_pages import follow
-from studios import filled
+from studios import SPEC, filled
 from test_browser import browser, pytestmark  # noqa: F401 - where there is one
 from test_pages import HOSTILE
 from test_site import DOCS, run
@@ -544,23 +544,46 @@ def test_a_reply_that_an_event_overtook_leaves_no_old_price(page, studio_folder)
     assert page.inner_text("#price .cost") != before
 
 
-def test_what_is_written_in_one_form_outlives_another(page, studio_folder):
-    filled(studio_folder)
+OPENED = "() => document.querySelectorAll('main details').forEach(x => { x.open = true; })"
+
+
+def test_all_columns_are_described_in_one_form(page, studio_folder):
+    """A choice brings its fields, and keeps what was written and what was opened; a refusal keeps all of it."""
+    filled(studio_folder, SPEC + "\n[domain.income]\ntype = 'categorical'\n")
     page.goto(page.address + "describe")
-    page.fill("#codes-0", "n\ns\nw")
-    page.fill("#name", "later")
+    assert page.is_visible("#paste-2")  # a column without a description is open
+    assert not page.is_visible("#high-1")
+    page.click("#edit-1 > summary")
     page.fill("#high-1", "4")
-    page.click("#apply-1")
+    page.select_option("#type-2", "binned")
+    page.click("#cuts-incomes-2")
+    page.wait_for_function("() => document.getElementById('cuts-2')?.value.startsWith('10000, 20000')")
+    assert page.input_value("#high-1") == "4"
+    page.click("#edit-0 > summary")
+    page.click("#row-0")
+    page.wait_for_function("() => document.activeElement.id === 'code-0-2'")
+    page.keyboard.type("w")
+    page.keyboard.press("Tab")
+    page.keyboard.type("West")
+    page.fill("#high-1", "four")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#high-1[aria-invalid=true]")
+    assert in_sight(page, "high-1")
+    assert page.input_value("#label-0-2-en") == "West"
+    assert not (studio_folder / ".studio" / "draft.toml").exists()
+    check(page)
+    page.fill("#high-1", "4")
+    page.click("#apply")
     page.wait_for_selector("#save")
-    assert load(studio_folder / ".studio" / "draft.toml")["domain"]["age"]["high"] == 4
-    assert page.input_value("#codes-0") == "n\ns\nw"
-    assert page.input_value("#name") == "later"
-    page.click("#apply-0")
-    page.wait_for_function("() => document.querySelector('#codes-0').defaultValue.includes('w')")
-    assert load(studio_folder / ".studio" / "draft.toml")["domain"]["area"]["codes"] == ["n", "s", "w"]
+    described = load(studio_folder / ".studio" / "draft.toml")["domain"]
+    assert described["area"] == {"type": "categorical", "codes": ["n", "s", "w"], "labels": ["North", "South", "West"]}
+    assert described["age"]["high"] == 4
+    assert described["income"]["cuts"][:2] == [10000, 20000]
+    assert page.is_visible("#high-1")
     page.click("#remove-0")
-    page.wait_for_selector("#codes-0", state="detached")
-    assert page.input_value("#high-0") == "4"
+    page.wait_for_selector("#cuts-2", state="detached")
+    assert [*load(studio_folder / ".studio" / "draft.toml")["domain"]] == ["age", "income"]
+    page.told = [x for x in page.told if "422" not in x]
     assert page.told == []
 
 
@@ -569,13 +592,14 @@ def test_sums_up_to_a_ceiling_are_requested_of_customers(page, studio_folder):
     """From a range to a table, over three pages; a mistake is reported, and the text stays."""
     filled(studio_folder, TILL)
     page.goto(page.address + "describe")
+    page.evaluate(OPENED)
     page.fill("#ceilings-1", "50, much")
-    page.click("#apply-1")
+    page.click("#apply")
     page.wait_for_selector("#alert .wrong")
     assert page.inner_text("#alert .wrong").startswith("The value of a ceiling is 'much'.")
     assert page.input_value("#ceilings-1") == "50, much"
     page.fill("#ceilings-1", "50, 100")
-    page.click("#apply-1")
+    page.click("#apply")
     page.wait_for_selector("#save")
     assert page.locator("#high-2, #ceilings-2").count() == 1  # a range for each class has no field
     check(page)
@@ -661,11 +685,11 @@ REFUSED = {
     "protect, a cap": ({"cap": "5,5"}, "#apply", {"cap.kind": "Choose the measure"}),
     "describe": (
         {"low-1": "old", "high-1": "1.5"},
-        "#apply-1",
+        "#apply",
         {"low-1": "must be a whole number", "high-1": "must be a whole number"},
     ),
-    "describe, missing": ({"missing-1": "unknown"}, "#apply-1", {"missing-1": "Write `label = code, code`"}),
-    "describe, codes": ({"codes-0": "n = North\ns"}, "#apply-0", {"codes-0": "Some codes have a label"}),
+    "describe, missing": ({"missing-1": "unknown"}, "#apply", {"missing-1": "Write `label = code, code`"}),
+    "describe, codes": ({"label-0-1-en": ""}, "#apply", {"label-0-1-en": "and others do"}),
     "describe, a name": ({"name": "area"}, "#add", {"name": "has an attribute"}),
     "tables": (
         {"accuracy.confidence": "0,95", "number.1": "-1"},
@@ -704,7 +728,7 @@ def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page,
     for width, (name, (values, button, reasons)) in itertools.product((1280, 375), REFUSED.items()):
         page.set_viewport_size({"width": width, "height": 700})
         page.goto(page.address + numbered(name.partition(", ")[0]))
-        page.evaluate("document.querySelectorAll('details.more').forEach(x => { x.open = true; })")
+        page.evaluate(OPENED)
         if "privacy.max_records" in values:
             page.check("#rows-many")
         for field, text in values.items():
@@ -728,27 +752,29 @@ def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page,
 
 @pytest.mark.parametrize("page", ["de"], indirect=True)
 def test_a_refused_value_stays_marked_until_it_is_changed(page, studio_folder):
-    """Another form of the page succeeds, and its parts are replaced. The page stays accessible."""
+    """The page comes back with other fields. The page stays accessible."""
     filled(studio_folder)
     page.goto(page.address + "describe")
+    page.evaluate(OPENED)
     page.fill("#low-1", "old")
-    page.click("#apply-1")
+    page.click("#apply")
     page.wait_for_selector("#low-1[aria-invalid=true]")
     assert in_sight(page, "low-1")
     check(page)
-    page.fill("#name", "later")
-    page.click("#add")
-    page.wait_for_selector("#apply-2")
+    page.select_option("#type-0", "ordered")
+    page.wait_for_selector("#low-0")
+    page.select_option("#type-0", "categorical")
+    page.wait_for_selector("#low-0", state="detached")
     assert page.input_value("#low-1") == "old"
     assert reason_at(page, "low-1")[0] == "true"
     page.fill("#low-1", "0")
     assert reason_at(page, "low-1") == [None, ""]
     assert page.locator("#low-1-wrong").count() == 0
     page.fill("#low-1", "older")
-    page.click("#apply-1")
+    page.click("#apply")
     page.wait_for_selector("#low-1[aria-invalid=true]")
     page.fill("#low-1", "1")
-    page.click("#apply-1")
+    page.click("#apply")
     page.wait_for_function("() => !document.querySelector('#alert').innerText")
     assert reason_at(page, "low-1") == [None, ""]
     page.told = [x for x in page.told if "422" not in x]
@@ -778,6 +804,7 @@ def test_a_refusal_without_a_field_is_in_sight(page, studio_folder):
     page.fill('[id="number.0"]', "5")
     page.wait_for_selector("#save")
     other.set_viewport_size({"width": 375, "height": 700})
+    other.evaluate(OPENED)
     other.fill("#name", "later")
     other.click("#add")
     other.wait_for_selector("#alert .wrong")

@@ -159,7 +159,7 @@ def given_back(client):
     built = [i for i, x in enumerate(forms.tables_of(document)) if table_forms.table_fields(document, x) is not None]
     for path in ("/protect", "/describe", "/tables", *(f"/tables/{i}" for i in built), "/file"):
         for action, fields in Fields(client.page(path)).forms.items():
-            changes = action in ("/protect", "/tables", "/file") or re.fullmatch(r"/(describe|tables)/\d+", action)
+            changes = action in ("/protect", "/describe", "/tables", "/file") or re.fullmatch(r"/tables/\d+", action)
             if changes and ("token", client.session.token(action)) in fields:
                 sent = {}
                 for name, value in [*fields, ("base", base_of(client))]:
@@ -182,7 +182,7 @@ def test_what_pages_show_they_give_back(tmp_path, monkeypatch, quiet, which):
     text = {"spec": SPEC, "rich": RICH, "amounts": AMOUNTS, "demo": demo}[which]
     with opened(filled(tmp_path / "f", text), monkeypatch) as client:
         actions = [*given_back(client)]
-        assert {"/protect", "/tables", "/file", "/describe/0"} <= {*actions}
+        assert {"/protect", "/tables", "/file", "/describe"} <= {*actions}
         assert client.folder.text() == text
         assert not client.folder.drafted()
 
@@ -267,7 +267,6 @@ def test_forms_store_their_input():
     ):
         described = forms.describe(forms.add_attribute(empty(), "x", kind), "x", SubmittedForm(sent))
         assert described["domain"]["x"] == {"type": kind, **meant}
-        assert "x" not in forms.remove_attribute(described, "x")["domain"]
     tree = forms.describe(forms.add_attribute(empty(), "x", "hierarchy"), "x", SubmittedForm([("children", "51, 62")]))
     assert tree["domain"]["x"] == {"type": "hierarchy", "children": [51, 62]}
     assert forms.fields_of(tree["domain"]["x"])["children"] == "51, 62"
@@ -316,7 +315,7 @@ def test_amounts_to_add_up_are_declared_and_taken_back():
     assert (
         forms.protect(till(), SubmittedForm([("privacy.unit", "customer")])) == till()
     )  # a form without them says nothing
-    remaining = forms.remove_attribute(till(), "tips")
+    remaining = forms.describe_all(till(), SubmittedForm([("remove", "2")]), {})
     assert forms.merge_of(remaining) == (["turnover", "tips"], ["tips", "turnover"])  # so that it can be taken back
     assert forms.merge_of(empty()) == ([], [])
     for rule in ("turnover", [1], {"a": 1}):
@@ -352,8 +351,15 @@ def test_a_rule_has_no_field_and_stays(tmp_path, monkeypatch, quiet):
         "high": 4,
     }
     with opened(filled(tmp_path / "f", AMOUNTS), monkeypatch) as client:
-        names = [name for name, _ in Fields(client.page("/describe")).forms["/describe/2"]]
-        assert sorted(names) == ["column", "low", "missing", "step", "token"]
+        names = [name for name, _ in Fields(client.page("/describe")).forms["/describe"]]
+        assert [x for x in names if x.startswith("2.")] == [
+            "2.of",
+            "2.type",
+            "2.low",
+            "2.step",
+            "2.missing",
+            "2.column",
+        ]
 
 
 def test_columns_that_tables_show_and_sum():
@@ -399,7 +405,7 @@ def test_what_is_not_there_is_refused():
         with refused("spec.form-entry-missing"):
             forms.remove_table(empty(), number)
         with refused("spec.form-entry-missing"):
-            forms.name_at(empty(), number)
+            forms.describe_all(empty(), SubmittedForm([("remove", number)]), {})
     with refused("spec.not-toml"):
         forms.parse("a = ")
     with refused("spec.draft-key-not-a-table"):
@@ -475,7 +481,7 @@ def test_a_draft_that_cannot_be_shown_is_refused(tmp_path, monkeypatch, quiet, c
         (client.folder.root / "spec.toml").write_text(text)
         for path in ("/protect", "/describe", "/tables"):
             assert client.get(path).status_code == 422
-            assert client.post(path if path != "/describe" else "/describe/add").status_code == 422
+            assert client.post(path).status_code == 422
         assert client.get("/file").status_code == client.get("/prove").status_code == 200
         assert client.post("/file", text=SPEC).status_code == 200
 
@@ -550,3 +556,127 @@ def test_settings_are_counted_that_a_document_states():
 )
 def test_the_confidence_of_margins(accuracy, level):
     assert forms.confidence_of({"accuracy": accuracy}) == level
+
+
+def described(keys, *fields, files=(), language="en"):
+    """The keys of an attribute after a form."""
+    document = {"language": language, "domain": {"x": keys}}
+    return forms.describe(document, "x", SubmittedForm([(str(k), str(v)) for k, v in fields]), files)["domain"]["x"]
+
+
+CODED = {"type": "categorical", "codes": [1, "1"], "labels": ["one", "text"]}
+
+
+def rows_of_codes(*rows, languages="en"):
+    """The fields of codes with labels, as a form has them."""
+    fields = [("languages", languages)]
+    for j, (code, *labels) in enumerate(rows):
+        fields += [(f"code.{j}", code)]
+        fields += [(f"label.{j}.{x}", label) for x, label in zip(languages.split(","), labels, strict=True)]
+    return fields
+
+
+def test_codes_and_labels_are_in_rows():
+    fields = forms.fields_of(CODED)
+    assert fields["rows"] == [("1", {"en": "one"}), ('"1"', {"en": "text"})]
+    assert described(CODED, *rows_of_codes(("1", "one"), ('"1"', "text"), ("", ""))) == CODED
+    changed = described(CODED, *rows_of_codes(("1", "a = b"), ("", ""), ("x", '"q"')))
+    assert changed == {"type": "categorical", "codes": [1, "x"], "labels": ["a = b", "q"]}
+    assert described(CODED, *rows_of_codes(("1", ""), ("2", ""))) == {"type": "categorical", "codes": [1, 2]}
+    assert described(CODED, *rows_of_codes(), ("paste", "5 = five\r\n6 = six")) == {
+        "type": "categorical",
+        "codes": [5, 6],
+        "labels": ["five", "six"],
+    }
+    assert described(CODED, *rows_of_codes(("1", "one")), ("paste", "5 = five"))["labels"] == ["one", "five"]
+    # True and 1 are different codes, although Python calls them equal.
+    assert described({"type": "categorical", "codes": [1]}, *rows_of_codes(("true", "")))["codes"] == [True]
+    file = described(CODED, *rows_of_codes(("1", "one"), ('"1"', "text")), files=["c.csv"])
+    assert file == {"type": "categorical", "codes_file": "c.csv"}
+    assert described(file, *rows_of_codes()) == file
+    assert described(file, *rows_of_codes(("a", ""))) == {"type": "categorical", "codes": ["a"]}
+    many = {"type": "categorical", "codes": [*range(forms.MAX_CODE_ROWS + 1)]}
+    assert forms.fields_of(many)["rows"] is None
+    assert forms.fields_of(many)["codes"].startswith("0\n1\n")
+
+
+def test_labels_are_in_several_languages():
+    two = {**CODED, "labels": {"en": ["one", "text"], "de": ["eins", "Text"]}}
+    fields = forms.fields_of(two)
+    assert (fields["languages"], fields["codes"]) == (["en", "de"], None)
+    sent = rows_of_codes(("1", "one", "eins"), ('"1"', "text", "Text"), languages="en,de")
+    assert described(two, *sent) == two
+    assert described(CODED, *sent) == two
+    sent = rows_of_codes(("1", "one", ""), ('"1"', "text", ""), languages="en,de")
+    assert described(CODED, *sent) == CODED
+    assert described(two, *sent)["labels"] == {"en": ["one", "text"]}
+    form = SubmittedForm([*rows_of_codes(("1", "one")), ("further", "de")])
+    chosen = forms.submitted_attribute(CODED, form, "en")
+    assert chosen["languages"] == ["en", "de"]
+    assert chosen["rows"] == [("1", {"en": "one", "de": ""})]
+    for odd in ({"labels": {"en": ["one"]}}, {"labels": ["one"]}, {"codes": 5}):
+        assert forms.fields_of({**CODED, **odd})["rows"] is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "field"),
+    [
+        (rows_of_codes(("", "one")), "form-code-missing", "code.0"),
+        (rows_of_codes(("1", "one"), ("2", "")), "form-labels-incomplete", "label.1.en"),
+        (rows_of_codes(('"', "one")), "form-quotes-invalid", "code.0"),
+        ([*rows_of_codes(("1", "one")), ("paste", "5")], "form-labels-incomplete", "paste"),
+        ([*rows_of_codes(), ("paste", "5 = a\n6")], "form-labels-incomplete", "paste"),
+        ([("type", "blob")], "form-choice-invalid", "type"),
+    ],
+)
+def test_wrong_codes_are_refused_at_their_fields(fields, code, field):
+    with refused("spec." + code) as error:
+        described(CODED, *fields)
+    assert [*error.value.fields] == [field]
+
+
+def test_an_attribute_of_another_kind_keeps_its_column_and_missing_values():
+    keys = {**CODED, "column": "c", "missing": {"no": [9]}, "lookup_file": "l.csv"}
+    assert forms.fields_of(keys)["unshown"] == ["lookup_file"]
+    assert described(keys, ("type", "ordered"), ("low", "0"), ("high", "5")) == {
+        "type": "ordered",
+        "column": "c",
+        "missing": {"no": [9]},
+        "low": 0,
+        "high": 5,
+    }
+    assert described(keys, ("type", "hierarchy")) == {"type": "hierarchy", "column": "c"}
+    fields = forms.submitted_attribute(keys, SubmittedForm([("type", "binned"), ("column", "d")]), "en", "cuts.ages")
+    assert (fields["type"], fields["column"], fields["cuts"], fields["missing"]) == ("binned", "d", "15, 65", "no = 9")
+
+
+def test_a_choice_keeps_what_a_form_holds():
+    form = SubmittedForm([*rows_of_codes(("1", "one")), ("paste", "5 = five\r\n6 = six")])
+    pasted = forms.submitted_attribute(CODED, form, "en", "paste")
+    assert pasted["rows"] == [("1", {"en": "one"}), ("5", {"en": "five"}), ("6", {"en": "six"})]
+    assert pasted["paste"] == ""
+    wrong = SubmittedForm([*rows_of_codes(("1", "one")), ("paste", "5 = five\r\n6")])
+    assert forms.submitted_attribute(CODED, wrong, "en", "paste")["paste"] == "5 = five\n6"
+    assert forms.submitted_attribute(CODED, form, "en", "row")["is_row_added"]
+    number = forms.submitted_attribute({"type": "ordered"}, SubmittedForm([("is_clip", "1"), ("high", "x")]), "en")
+    assert (number["clip"], number["high"], number["low"]) == (False, "x", "")
+    assert forms.submitted_attribute(5, SubmittedForm(), "en")["type"] == "?"
+
+
+def test_all_attributes_are_set_or_none():
+    draft = forms.parse(RICH)
+    fields = [("1.cuts", "1, x"), ("2.low", "y"), ("2.high", "5"), ("name", "size"), ("type", "ordered")]
+    with pytest.raises(Refused) as caught:
+        forms.describe_all(draft, SubmittedForm(fields), {})
+    assert [*caught.value.fields] == ["1.cuts", "2.low", "name"]
+    fields = [("1.cuts", "1, 2"), ("2.high", "5"), ("remove", "0"), ("name", "new"), ("type", "ordered")]
+    out = forms.describe_all(draft, SubmittedForm(fields), {})["domain"]
+    assert [*out] == ["size", "income", "geo", "new"]
+    assert (out["size"]["cuts"], out["income"]["high"]) == ([1.0, 2.0], 5.0)
+    with refused("domain.attribute-name-invalid"):
+        forms.describe_all(draft, SubmittedForm([("add", "1")]), {})
+    for fields in ([("0.of", "geo"), ("0.low", "3")], [("0.of", "geo"), ("remove", "0")]):
+        with refused("spec.form-columns-changed"):  # another tab removed a column
+            forms.describe_all(draft, SubmittedForm(fields), {})
+    odd = {"domain": {"x": 5, "y": CODED}}
+    assert forms.describe_all(odd, SubmittedForm([("0.low", "3")]), {}) == odd

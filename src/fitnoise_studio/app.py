@@ -148,16 +148,27 @@ def protect(studio: Studio, request: Request) -> Response:
 
 def describe(studio: Studio, request: Request) -> Response:
     """Show the page of attributes."""
-    studio.wish_price()
     document = studio.document()
-    attributes = forms.domain_of(document)
+    language = str(document.get("language", "en"))
+    fields = [forms.fields_of(keys, language) for keys in forms.domain_of(document).values()]
+    return _describe(studio, document, fields)
+
+
+def _describe(
+    studio: Studio, document: forms.Document, fields: list[dict[str, Any]], base: str | None = None
+) -> Response:
+    """Show the page of attributes with the fields of each."""
+    studio.wish_price()
     files = [(studio.folder.number(x), x) for x in studio.folder.files(".csv")]
     return _shell(
         studio,
         "describe",
-        attributes=[(i, name, forms.fields_of(keys)) for i, (name, keys) in enumerate(attributes.items())],
+        base=base,
+        attributes=[(i, *x) for i, x in enumerate(zip(forms.domain_of(document), fields, strict=True))],
         kinds=KINDS,
         files=files,
+        all_languages=LANGUAGES,
+        cuts=forms.CUTS,
     )
 
 
@@ -595,12 +606,6 @@ def remove_table(studio: Studio, request: Request, form: SubmittedForm) -> Respo
     return tables(studio, request)
 
 
-def add_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Response:
-    """Add an attribute."""
-    studio.change(form, lambda d: forms.add_attribute(d, form.get("name", "").strip(), form.get("type", "")))
-    return describe(studio, request)
-
-
 def add_columns(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Add an attribute for each ticked column of a file."""
     with refused_at("file"):
@@ -609,21 +614,24 @@ def add_columns(studio: Studio, request: Request, form: SubmittedForm) -> Respon
     return _go("/describe")
 
 
-def set_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Response:
-    """Set the keys of an attribute."""
-    file_number = form.get("file", "")
-    with refused_at("file"):
-        files = [studio.folder.name_by_number(file_number, studio.folder.files(".csv"))] if file_number else []
-    index = request.path_params["place"]
-    studio.change(form, lambda d: forms.describe(d, forms.name_at(d, index), form, files))
-    return describe(studio, request)
-
-
-def remove_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Response:
-    """Remove an attribute."""
-    index = request.path_params["place"]
-    studio.change(form, lambda d: forms.remove_attribute(d, forms.name_at(d, index)))
-    return describe(studio, request)
+def set_attributes(studio: Studio, request: Request, form: SubmittedForm) -> Response:
+    """Set the keys of all attributes, or show what the form holds after another choice, and keep nothing."""
+    if "again" in form:
+        document = studio.document()
+        language, (action, _, index) = str(document.get("language", "en")), form["again"].rpartition("@")
+        fields = [
+            forms.submitted_attribute(keys, forms.part_of(form, i), language, action if index == str(i) else "")
+            for i, keys in enumerate(forms.domain_of(document).values())
+        ]
+        return _describe(studio, document, fields, form.get("base", ""))
+    files, listed_files = dict[int, str](), studio.folder.files(".csv")
+    with Refusals() as refusals:
+        for i in range(len(forms.domain_of(studio.document()))):
+            with refusals.for_field(f"{i}.file"):
+                if form.get(f"{i}.file"):
+                    files[i] = studio.folder.name_by_number(form[f"{i}.file"], listed_files)
+    studio.change(form, lambda d: forms.describe_all(d, form, files))
+    return _go("/protect") if "next" in form else describe(studio, request)
 
 
 def set_file(studio: Studio, request: Request, form: SubmittedForm) -> Response:
@@ -865,9 +873,7 @@ PAGE_HANDLERS: Mapping[str, Handler] = {
 FORM_HANDLERS: Mapping[str, Callable[[Studio, Request, SubmittedForm], Response]] = {
     "/data": add_columns,
     "/protect": set_protect,
-    "/describe/add": add_attribute,
-    "/describe/{place}": set_attribute,
-    "/describe/{place}/remove": remove_attribute,
+    "/describe": set_attributes,
     "/tables": set_tables,
     "/tables/new": set_table,
     "/tables/{place}": set_table,

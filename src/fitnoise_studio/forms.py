@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from datetime import date, time
 from typing import Any
 
-from fitnoise.errors import SpecError
+from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
 from fitnoise.messages import Translator, translator
@@ -28,7 +29,7 @@ from fitnoise.request.toml_text import toml_text
 from fitnoise.request.views import VIEWS
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.folder import checked_name
-from fitnoise_studio.refusals import Refusals, refused_at
+from fitnoise_studio.refusals import Refusals, Refused, refused_at
 
 Document = dict[str, Any]
 
@@ -82,6 +83,22 @@ DEEPEST = 50
 
 MAX_INTEGER_DIGITS = 18
 """The largest number of digits of a whole number."""
+
+MAX_CODE_ROWS = 60
+"""The largest number of codes that a form shows in rows; for more it has one field with a line for each."""
+
+MAX_CODES_TEXT = 200_000
+"""The largest number of letters of codes that a form shows."""
+
+CUTS: Mapping[str, Sequence[int]] = {
+    "ages": (15, 65),
+    "ten": tuple(range(10, 100, 10)),
+    "incomes": (10_000, 20_000, 30_000, 50_000, 75_000, 100_000),
+}
+"""The limits between classes that a form proposes."""
+
+_KEYS_OF_FILE = ("date_part", "lookup", "lookup_file", "if_missing", "if_outside", "places", "names")
+"""The keys of attributes that no form shows."""
 
 _INTEGERS = {("data", "max_records"), ("privacy", "max_records")}
 _CODED = {"codes", "labels", "missing", "if_missing", "cuts", "levels", "places", "children", "names"}
@@ -549,19 +566,21 @@ def domain_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return domain if isinstance(domain, Mapping) else {}
 
 
-def fields_of(attribute: Any) -> dict[str, Any]:
+def fields_of(attribute: Any, main_language: str = "en") -> dict[str, Any]:
     """Return the keys of an attribute as a form shows them; empty if the attribute is not a table of keys.
 
-    Numbers and ceilings given by a rule, such as one for each class, are None: the form has no field for them.
+    Numbers and ceilings given by a rule, such as one for each class, are None: the form has no field for them. So are
+    codes with labels that do not fit them.
     """
     keys = attribute if isinstance(attribute, Mapping) else {}
-    codes, children = codes_text(keys), keys.get("children")
-    levels = keys.get("levels")
+    children, levels = keys.get("children"), keys.get("levels")
+    codes, rows = codes_text(keys), code_rows(keys, main_language)
     return {
         "type": str(keys.get("type", "?")),
         "column": value_text(keys.get("column")),
-        "codes": codes,
-        "rows": min(max(codes.count("\n") + 2, 3), 14),
+        "codes": codes if len(codes) <= MAX_CODES_TEXT and not isinstance(keys.get("labels"), Mapping) else None,
+        "rows": rows,
+        "languages": [*rows[0][1]] if rows else [main_language],
         "cuts": cuts_text(keys),
         "levels": ", ".join(map(str, levels)) if isinstance(levels, list) else "",
         "children": ", ".join(map(value_text, children)) if isinstance(children, list) else "",
@@ -569,19 +588,29 @@ def fields_of(attribute: Any) -> dict[str, Any]:
         "clip": keys.get("clip") is True,
         "missing": missing_text(keys),
         "ceilings": ceilings_text(keys),
+        "unshown": [str(key) for key in keys if key in _KEYS_OF_FILE],
+        "is_described": bool({*keys} - {"type", "column"}),
+        "paste": "",
+        "is_row_added": False,
+        "chosen": "",
         **{key: number_shown(keys, key) for key in ("low", "high", "step")},
     }
 
 
-def name_at(document: Mapping[str, Any], index: str) -> str:
-    """Return the attribute at a place of the domain.
+def code_rows(keys: Mapping[str, Any], main_language: str) -> list[tuple[str, dict[str, str]]] | None:
+    """Return codes as a form shows them in rows, each with its labels by language.
 
-    Raises:
-        SpecError: The place has no attribute.
+    None for more codes than a form shows in rows, and for labels that do not fit the codes.
     """
-    names = [*domain_of(document)]
-    i = parse_index(index, len(names), "attribute")
-    return str(names[i])
+    codes, labels = keys.get("codes") or [], keys.get("labels")
+    by_language = labels if isinstance(labels, Mapping) else {} if labels is None else {main_language: labels}
+    if not isinstance(codes, list) or len(codes) > MAX_CODE_ROWS:
+        return None
+    if not all(isinstance(x, list) and len(x) == len(codes) for x in by_language.values()):
+        return None
+    texts = {str(x): list(map(_label_text, labels)) for x, labels in by_language.items()}
+    texts = texts or {main_language: [""] * len(codes)}
+    return [(code_text(c), {x: labels[j] for x, labels in texts.items()}) for j, c in enumerate(codes)]
 
 
 def parse_index(text: str, count: int, what: str) -> int:
@@ -593,13 +622,6 @@ def parse_index(text: str, count: int, what: str) -> int:
             "form-entry-missing", f"The draft has no such {what}.", "", "Reload the page.", "Nothing was changed."
         )
     return i
-
-
-def remove_attribute(document: Document, name: str) -> Document:
-    """Remove an attribute."""
-    out = copy.deepcopy(document)
-    del out["domain"][name]
-    return out
 
 
 def describe(document: Document, name: str, form: SubmittedForm, files: Sequence[str] = ()) -> Document:
@@ -615,11 +637,13 @@ def describe(document: Document, name: str, form: SubmittedForm, files: Sequence
             "Nothing was changed.",
             place=f"domain.{name}",
         )
-    if "column" in form and form["column"] != attribute.get("column", ""):
-        put(attribute, ("column",), form["column"].strip() or None)
-    edits = {"categorical": _codes, "ordered": _ordered, "binned": _binned, "amount": _amount, "hierarchy": _hierarchy}
-    edit = edits.get(str(attribute.get("type")))
     with Refusals() as refusals:
+        with refusals.for_field("type"):
+            if form.get("type", attribute.get("type")) != attribute.get("type"):
+                attribute = out["domain"][name] = _of_kind(attribute, choice_of(form, "type", [*KINDS]))
+        if "column" in form and form["column"] != attribute.get("column", ""):
+            put(attribute, ("column",), form["column"].strip() or None)
+        edit = _EDITS.get(str(attribute.get("type")))
         if edit is not None:
             with refusals.for_field("file"):
                 edit(attribute, form, files)
@@ -627,6 +651,96 @@ def describe(document: Document, name: str, form: SubmittedForm, files: Sequence
             if "missing" in form and form["missing"].strip() != missing_text(attribute):
                 put(attribute, ("missing",), parse_categories(form["missing"]) or None)
     return out
+
+
+def _of_kind(attribute: Mapping[str, Any], kind: str) -> Document:
+    """Return an attribute of another kind: its column and missing-value categories stay, where the kind has them."""
+    stays = ("column",) if kind == "hierarchy" else ("column", "missing")
+    return {"type": kind, **{key: attribute[key] for key in stays if key in attribute}}
+
+
+def part_of(form: SubmittedForm, i: int) -> SubmittedForm:
+    """Return the fields of one attribute in the form of all. i: its place in the domain, from 0."""
+    return SubmittedForm([(key.removeprefix(f"{i}."), x) for key, x in form.fields if key.startswith(f"{i}.")])
+
+
+def describe_all(document: Document, form: SubmittedForm, files: Mapping[int, str]) -> Document:
+    """Set the keys of all attributes, remove one, and add one, as a form says: all of it, or nothing.
+
+    Args:
+        document: The document of the draft.
+        form: The fields of all attributes; `remove` has the place of one, and `name` and `type` describe a new one.
+        files: The chosen files of codes or places, by the place of the attribute.
+
+    Raises:
+        Refused: Some fields are refused.
+        SpecError: The form was made for other columns.
+    """
+    out, errors = copy.deepcopy(document), dict[str, FitnoiseError]()
+    names = [*domain_of(document)]
+    removed = parse_index(form["remove"], len(names), "attribute") if "remove" in form else None
+    for i, name in enumerate(names):
+        # Another tab may have removed a column: fields of one must not describe another.
+        if form.get(f"{i}.of", name) != name:
+            raise SpecError(
+                "form-columns-changed",
+                f"Column {i + 1} of the form is {shortened(form[f'{i}.of'])}, and that of the draft is {name!r}.",
+                "A form describes the columns of the draft in their order.",
+                "Reload the page, and make the change again.",
+                "Nothing was changed.",
+            )
+        if i == removed:
+            out["domain"].pop(name)
+        elif isinstance(out["domain"][name], Mapping):
+            try:
+                with refused_at("type"):
+                    out = describe(out, name, part_of(form, i), [files[i]] if i in files else [])
+            except Refused as error:
+                errors |= {f"{i}.{field}": x for field, x in error.errors.items()}
+    if "add" in form or form.get("name", "").strip():
+        try:
+            out = add_attribute(out, form.get("name", "").strip(), form.get("type", ""))
+        except Refused as error:
+            errors |= error.errors
+    if errors:
+        raise Refused(errors)
+    return out
+
+
+def submitted_attribute(attribute: Any, form: SubmittedForm, main_language: str, action: str = "") -> dict[str, Any]:
+    """Return the fields of an attribute as a form holds them, after one of its buttons.
+
+    action: "row" adds a row for a code, "paste" makes rows of the pasted lines, and "cuts.NAME" sets proposed limits.
+    """
+    keys = attribute if isinstance(attribute, Mapping) else {}
+    if form.get("type", keys.get("type")) != keys.get("type") and form["type"] in KINDS:
+        keys = _of_kind(keys, form["type"])
+    fields = fields_of(keys, main_language)
+    if "languages" in form:
+        languages = form["languages"].split(",")
+        languages += [form["further"]] if form.get("further") else []
+        fields["languages"] = languages
+        fields["rows"] = [(code, {x: labels.get(x, "") for x in languages}) for code, labels in _submitted_rows(form)]
+        fields["paste"] = form.get("paste", "").replace("\r\n", "\n")
+        if action == "paste":
+            with contextlib.suppress(SpecError):
+                codes, labels = _listed(fields["paste"])
+                texts = [""] * len(codes) if labels is None else list(map(_label_text, labels))
+                rows = [(code_text(c), {languages[0]: x}) for c, x in zip(codes, texts, strict=True)]
+                fields["rows"] += [(code, {x: labels.get(x, "") for x in languages}) for code, labels in rows]
+                fields["paste"] = ""
+        fields["is_row_added"] = action == "row"
+    fields["chosen"] = form.get("file", "")
+    texts_in_form = [
+        key for key, x in fields.items() if isinstance(x, str) and key in form and key not in ("file", "paste")
+    ]
+    fields |= {key: form[key].replace("\r\n", "\n") for key in texts_in_form}
+    if "is_clip" in form:
+        fields["clip"] = "clip" in form
+    preset = action.removeprefix("cuts.")
+    if preset in CUTS:
+        fields["cuts"] = ", ".join(map(str, CUTS[preset]))
+    return fields
 
 
 def value_text(x: Any) -> str:
@@ -706,9 +820,26 @@ def _hierarchy(attribute: Document, form: SubmittedForm, files: Sequence[str]) -
 
 
 def _codes(attribute: Document, form: SubmittedForm, files: Sequence[str]) -> None:
-    pasted = form.get("codes", "").replace("\r\n", "\n").strip("\n")
+    before = attribute.get("codes") or [], attribute.get("labels")
+    codes, labels = before
+    if "languages" in form:
+        codes, labels = _of_rows(form, before)
+    elif "codes" in form and form["codes"].replace("\r\n", "\n").strip("\n") != codes_text(attribute):
+        # The form has one label for each code: those in further languages would be lost, or belong to other codes.
+        if isinstance(labels, Mapping):
+            raise SpecError(
+                "form-labels-by-language",
+                "The codes were changed, and have labels in several languages.",
+                "The form has room for labels in one language.",
+                "Change codes and labels on the page File.",
+                "Nothing was changed.",
+                place="codes",
+            )
+        with refused_at("codes"):
+            codes, labels = _listed(form["codes"].replace("\r\n", "\n").strip("\n"))
+    is_changed = _typed(codes) != _typed(before[0]) or labels != before[1]
     if files:
-        if pasted not in ("", codes_text(attribute)):
+        if is_changed and codes:
             raise SpecError(
                 "form-codes-twice",
                 "The codes are given in the form and by a file.",
@@ -720,22 +851,85 @@ def _codes(attribute: Document, form: SubmittedForm, files: Sequence[str]) -> No
         attribute.pop("codes", None)
         attribute.pop("labels", None)
         attribute["codes_file"] = files[0]
-    elif "codes" in form and pasted != codes_text(attribute):
-        # The form has one label for each code: those in further languages would be lost, or belong to other codes.
-        if isinstance(attribute.get("labels"), Mapping):
-            raise SpecError(
-                "form-labels-by-language",
-                "The codes were changed, and have labels in several languages.",
-                "The form has room for labels in one language.",
-                "Change codes and labels on the page File.",
-                "Nothing was changed.",
-                place="codes",
-            )
-        with refused_at("codes"):
-            codes, labels = _listed(pasted)
+    elif is_changed:
         attribute.pop("codes_file", None)
         attribute["codes"] = codes
         put(attribute, ("labels",), labels)
+
+
+def _typed(codes: Sequence[Any]) -> list[tuple[type, Any]]:
+    """Return codes with their types: True and 1 are different codes."""
+    return [(type(x), x) for x in codes]
+
+
+def _submitted_rows(form: SubmittedForm) -> list[tuple[str, dict[str, str]]]:
+    """Return the rows of codes that a form holds, each with its labels by language."""
+    languages = form["languages"].split(",")
+    count = next(j for j in itertools.count() if f"code.{j}" not in form)
+    return [
+        (form[f"code.{j}"].strip(), {x: form.get(f"label.{j}.{x}", "").strip() for x in languages})
+        for j in range(count)
+    ]
+
+
+def _of_rows(form: SubmittedForm, before: tuple[list[Any], Any]) -> tuple[list[Any], Any]:
+    """Return the codes of a form, from its rows and pasted lines, and their labels: a list, or lists by language."""
+    languages, rows = form["languages"].split(","), _submitted_rows(form)
+    codes, by_language = list[Any](), {x: list[str]() for x in languages}
+    has_labels = {x: any(labels[x] for code, labels in rows) for x in languages}
+    with Refusals() as refusals:
+        for j, (code, labels) in enumerate(rows):
+            if not code and not any(labels.values()):
+                continue
+            with refusals.for_field(f"code.{j}"):
+                if not code:
+                    raise SpecError(
+                        "form-code-missing",
+                        f"The label {shortened(next(filter(None, labels.values())))} has no code.",
+                        "Each label belongs to a code.",
+                        'Enter the code; write "" for the empty text.',
+                        "Nothing was changed.",
+                    )
+                codes.append(_code(code))
+            for x in languages:
+                with refusals.for_field(f"label.{j}.{x}"):
+                    if has_labels[x] and not labels[x]:
+                        raise SpecError(
+                            "form-labels-incomplete",
+                            f"The code {shortened(code)} has no label, and others do.",
+                            "Either all codes or no codes have labels.",
+                            "Enter the label, or remove all labels.",
+                            "Nothing was changed.",
+                        )
+                    by_language[x].append(_unquoted(labels[x]))
+        with refusals.for_field("paste"):
+            pasted, pasted_labels = _listed(form.get("paste", "").replace("\r\n", "\n"))
+            if pasted and codes and (pasted_labels is None) == has_labels[languages[0]]:
+                raise SpecError(
+                    "form-labels-incomplete",
+                    "Some codes have a label, and others do not.",
+                    "Either all codes or no codes have labels.",
+                    "Write `code = label` in every line, or in no line.",
+                    "Nothing was changed.",
+                )
+            codes += pasted
+            by_language[languages[0]] += pasted_labels or []
+            has_labels[languages[0]] |= pasted_labels is not None
+    labelled = {x: labels for x, labels in by_language.items() if has_labels[x]}
+    if not labelled:
+        return codes, None
+    # One language alone needs no name, unless the draft names it.
+    is_single = [*labelled] == languages[:1] and not isinstance(before[1], Mapping)
+    return codes, labelled[languages[0]] if is_single else labelled
+
+
+_EDITS: Mapping[str, Callable[[Document, SubmittedForm, Sequence[str]], None]] = {
+    "categorical": _codes,
+    "ordered": _ordered,
+    "binned": _binned,
+    "amount": _amount,
+    "hierarchy": _hierarchy,
+}
 
 
 def codes_text(attribute: Mapping[str, Any]) -> str:

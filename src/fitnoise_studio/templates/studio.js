@@ -155,7 +155,7 @@
         redirect: "error", credentials: "same-origin",
       });
       const go = reply.headers.get("x-go");
-      if (reply.status !== 204) for (const x of form.elements) if (x.name) refused.delete(known(x));
+      if (reply.status !== 204 && button?.name !== "again") for (const x of form.elements) if (x.name) refused.delete(known(x));
       if (go && /^\/(?!\/)/.test(go)) location.assign(root + go.slice(1));
       else if (reply.status === 403) tell(await reply.text().then((x) => (x.startsWith("<") ? said.again : x)));
       else if (reply.status !== 204) {
