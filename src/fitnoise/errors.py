@@ -139,6 +139,14 @@ class FitnoiseError(Exception):
         """
         return self._with(outcome=outcome)
 
+    def with_action(self, action: str) -> Self:
+        """Return a copy with another advice, because an operation knows more of what would do.
+
+        Args:
+            action: Sentence that replaces the error's own.
+        """
+        return self._with(action=action)
+
     def with_place(self, place: str) -> Self:
         """Return a copy at another place.
 

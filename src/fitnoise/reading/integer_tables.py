@@ -1061,9 +1061,7 @@ def _spaces(
                 except ReleaseError as error:
                     possible_names = [p + n for p, r in releases.items() for n in r if _is_of_counts(r, n)]
                     action = f"Name only {list_names(possible_names)}." if possible_names else "Use another release."
-                    raise ReleaseError(
-                        error.slug, error.given, error.needed, action, error.outcome, place=error.place
-                    ) from None
+                    raise error.with_action(action) from None
     index = {name: k for k, space in enumerate(spaces) for name in space.names}
     check_tables(rules, lambda name: spaces[index[name]].ordered_table(name))
     refuse_contradicted_order([_ordered_numbers(r, *(spaces[index[x]] for x in (r.smaller, r.larger))) for r in rules])

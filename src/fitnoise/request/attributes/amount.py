@@ -257,7 +257,12 @@ class Amount(Attribute):
         return knots
 
     def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
-        """Return the amount after as many steps."""
+        """Return the amount after some steps.
+
+        Args:
+            cell: The number of steps, from 0.
+            class_cell: The cell of the record along the attribute on which the range depends.
+        """
         steps = cast("Steps", self.exact.for_class(class_cell))
         return (_short(steps.low + cell * steps.step),)
 

@@ -111,7 +111,12 @@ class Binned(Attribute):
         raise unknown_value(describe_value(value), f"It must be one of the bins {list(self._values)}.")
 
     def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
-        """Return about `EXAMPLES_IN_BIN` whole numbers of a bin; its ends if it holds none."""
+        """Return about `EXAMPLES_IN_BIN` whole numbers of a bin; its ends if it holds none.
+
+        Args:
+            cell: The index of the bin, from 0.
+            class_cell: Not used: only the range of an amount depends on another attribute.
+        """
         del class_cell
         low, high = self._ends[cell : cell + 2]
         # Beyond the limit, not every integer is a float, and the ends of the bin serve.

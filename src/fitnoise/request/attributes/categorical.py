@@ -202,7 +202,12 @@ class Categorical(Attribute):
         raise unknown_value(repr(value), "It must be a code or a label of the attribute.")
 
     def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
-        """Return the code of a cell; with a lookup, the values that lead to it."""
+        """Return the code of a cell; with a lookup, the values that lead to it.
+
+        Args:
+            cell: The index of the code, from 0.
+            class_cell: Not used: only the range of an amount depends on another attribute.
+        """
         del class_cell
         code = self.codes[cell]
         return (code,) if self.lookup is None else [value for value, coded in self.lookup if coded == code]

@@ -205,7 +205,12 @@ class Hierarchy(Attribute):
         return self.views[-1].position(value)
 
     def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
-        """Return the code of a leaf."""
+        """Return the code of a leaf.
+
+        Args:
+            cell: The index of the leaf, from 0.
+            class_cell: Not used: only the range of an amount depends on another attribute.
+        """
         return self.views[-1].own_examples(cell, class_cell)
 
     def declared(self) -> dict[str, Any]:

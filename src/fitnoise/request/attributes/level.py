@@ -70,7 +70,12 @@ class HierarchyLevel(Attribute):
         return position
 
     def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
-        """Return the codes of the leaves in a place."""
+        """Return the codes of the leaves in a place.
+
+        Args:
+            cell: The index of the place, from 0.
+            class_cell: Not used: only the range of an amount depends on another attribute.
+        """
         del class_cell
         return [code for code, i in zip(self.coding.codes, self.coding.cells, strict=True) if i == cell]
 

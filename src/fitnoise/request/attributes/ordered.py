@@ -107,7 +107,12 @@ class Ordered(Attribute):
         raise unknown_value(repr(value), f"It must be a whole number from {self.low} to {self.high}.")
 
     def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
-        """Return the whole number of a cell."""
+        """Return the whole number of a cell.
+
+        Args:
+            cell: The index of the cell, from 0.
+            class_cell: Not used: only the range of an amount depends on another attribute.
+        """
         del class_cell
         return (self.low + cell,)
 
