@@ -622,7 +622,7 @@ def test_labels_are_in_several_languages():
     ("fields", "code", "field"),
     [
         (rows_of_codes(("", "one")), "form-code-missing", "code.0"),
-        (rows_of_codes(("1", "one"), ("2", "")), "form-labels-incomplete", "label.1.en"),
+        (rows_of_codes(("1", "one"), ("2", "")), "form-label-missing", "label.1.en"),
         (rows_of_codes(('"', "one")), "form-quotes-invalid", "code.0"),
         ([*rows_of_codes(("1", "one")), ("paste", "5")], "form-labels-incomplete", "paste"),
         ([*rows_of_codes(), ("paste", "5 = a\n6")], "form-labels-incomplete", "paste"),

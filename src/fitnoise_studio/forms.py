@@ -895,7 +895,7 @@ def _of_rows(form: SubmittedForm, before: tuple[list[Any], Any]) -> tuple[list[A
                 with refusals.for_field(f"label.{j}.{x}"):
                     if has_labels[x] and not labels[x]:
                         raise SpecError(
-                            "form-labels-incomplete",
+                            "form-label-missing",
                             f"The code {shortened(code)} has no label, and others do.",
                             "Either all codes or no codes have labels.",
                             "Enter the label, or remove all labels.",
@@ -905,13 +905,7 @@ def _of_rows(form: SubmittedForm, before: tuple[list[Any], Any]) -> tuple[list[A
         with refusals.for_field("paste"):
             pasted, pasted_labels = _listed(form.get("paste", "").replace("\r\n", "\n"))
             if pasted and codes and (pasted_labels is None) == has_labels[languages[0]]:
-                raise SpecError(
-                    "form-labels-incomplete",
-                    "Some codes have a label, and others do not.",
-                    "Either all codes or no codes have labels.",
-                    "Write `code = label` in every line, or in no line.",
-                    "Nothing was changed.",
-                )
+                raise _mixed_labels()
             codes += pasted
             by_language[languages[0]] += pasted_labels or []
             has_labels[languages[0]] |= pasted_labels is not None
@@ -983,14 +977,18 @@ def _listed(text: str) -> tuple[list[Any], list[str] | None]:
         labels.append(None if match["label"] is None else _unquoted(match["label"]))
     given_labels = [x for x in labels if x is not None]
     if given_labels and len(given_labels) < len(labels):
-        raise SpecError(
-            "form-labels-incomplete",
-            "Some codes have a label, and others do not.",
-            "Either all codes or no codes have labels.",
-            "Write `code = label` in every line, or in no line.",
-            "Nothing was changed.",
-        )
+        raise _mixed_labels()
     return codes, given_labels or None
+
+
+def _mixed_labels() -> SpecError:
+    return SpecError(
+        "form-labels-incomplete",
+        "Some codes have a label, and others do not.",
+        "Either all codes or no codes have labels.",
+        "Write `code = label` in every line, or in no line.",
+        "Nothing was changed.",
+    )
 
 
 def _code(text: str) -> bool | int | str:
