@@ -12,7 +12,8 @@ estimate <- function(release, table, rows = TRUE, by = NULL, weights = NULL, con
   if (!is.numeric(factors) || anyNA(factors)) {
     refuse("The weights are not numbers. Give a number for each row of the table. Nothing was computed.")
   }
-  result <- new_sums(chosen, selected * factors, confidence)
+  coefficients <- selected * factors
+  result <- new_sums(keep_groups(chosen, coefficients != 0), coefficients, confidence)
   structure(class = "fitnoise_estimate", result[c("labels", "value", "covariance", "confidence", "gaussian")])
 }
 
@@ -26,6 +27,7 @@ share <- function(release, table, rows, of = TRUE, by = NULL, confidence = NULL)
   if (!chosen$table$gaussian) {
     refuse("The table has Laplace noise. Ask for the interval of its share with ask(). Nothing was computed.")
   }
+  chosen <- keep_groups(chosen, part, all)
   top <- new_sums(chosen, part * 1, confidence)
   m <- length(top$value)
   joint <- covariance_of_sums(chosen$table, cbind(chosen$spread(part * 1), chosen$spread(all * 1)))
@@ -90,6 +92,18 @@ selection <- function(release, table, by) {
 
 row_key <- function(places) {
   if (ncol(places) == 0) rep("", nrow(places)) else do.call(paste, as.data.frame(places))
+}
+
+#' Keep the groups with a row for each condition, as ask() does: the 0 of another group would look like an exact number.
+keep_groups <- function(chosen, ...) {
+  spread <- chosen$spread
+  has_row <- Reduce(`&`, lapply(list(...), function(is_met) colSums(spread(is_met * 1)) > 0))
+  if (!any(has_row)) {
+    refuse("No group has rows that meet the conditions. Correct labels, codes or weights. Nothing was computed.")
+  }
+  chosen$labels <- chosen$labels[has_row, ]
+  chosen$spread <- function(x) spread(x)[, has_row, drop = FALSE]
+  chosen
 }
 
 #' Refuse a sum of rows that may count a record more than once: rows "at most", or overlapping ranges and groups.

@@ -23,6 +23,29 @@ test_that("sums have the errors that fitnoise computes", {
   same(estimate(release, "income by region", by = "region"), ask(release, "count()", by = "region"))
 })
 
+test_that("only groups with a row that meets the condition are returned", {
+  skip_without_command()
+  release <- read_release(release_folder())
+  only <- function(found) as.character(as_tibble(found)$region)
+  found <- estimate(release, "region by sex", region == "Isles", by = "region")
+  same(found, ask(release, 'count(region="Isles")', by = "region"))
+  expect_identical(only(found), "Isles")
+  expect_identical(dim(vcov(found)), c(1L, 1L))
+  expect_identical(dim(confint(found)), c(1L, 2L))
+  weighted <- estimate(release, "region by sex", by = "region", weights = ifelse(region == "Isles", 2, 0))
+  expect_identical(only(weighted), "Isles")
+  expect_equal(as_tibble(weighted)$std_error, 2 * as_tibble(found)$std_error)
+  isles <- share(release, "region by sex", region == "Isles" & sex == "f", by = "region")
+  expect_identical(only(isles), "Isles")
+  expect_identical(only(share(release, "region by sex", sex == "f", of = region == "Isles", by = "region")), "Isles")
+  same(isles, ask(release, 'count(region="Isles", sex="f") / count(region="Isles")', by = "region"))
+  expect_error(
+    share(release, "region by sex", region == "Isles", of = region == "North", by = "region"), "No group",
+    class = "fitnoise_error"
+  )
+  expect_error(estimate(release, "region by sex", weights = 0), "No group", class = "fitnoise_error")
+})
+
 test_that("cumulative counts are subtracted with weights", {
   skip_without_command()
   release <- read_release(release_folder())
