@@ -7,6 +7,7 @@ import os
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fitnoise as fn
@@ -180,6 +181,24 @@ def test_the_length_of_a_file_follows_from_the_bound_and_not_from_the_exact_answ
 def test_answers_are_hashed_by_lines_however_many_there_are():
     many = np.arange(2**16 + 3)
     assert answers_digest([many]) == hashlib.sha256("\n".join(map(str, range(2**16 + 3))).encode()).hexdigest()
+
+
+COUNT = fn.FiniteQuery.count("all", people=9, epsilon=Fraction(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("tables", "questions"), [([fn.table("a", margin=3)], []), ([fn.table("a", margin=3)], [COUNT]), ([], [COUNT])]
+)
+def test_anyone_can_recompute_the_digest_of_answers_from_the_bare_columns(tables, questions, tmp_path):
+    plan = fn.plan(fn.Workload(DOMAIN, tables), questions=questions)
+    records = pd.DataFrame({"a": [0, 1, 2], "b": ["x", "y", "y"]})
+    fn.release(plan, records, ledger=tmp_path / "ledger.db", directory=tmp_path / "release")
+    columns = {"measurements.parquet": "answer", "finite.parquet": "output"}
+    files = [(tmp_path / "release" / name, column) for name, column in columns.items()]
+    integers = [x for path, column in files if path.exists() for x in pd.read_parquet(path)[column]]
+    digest = hashlib.sha256("\n".join(map(str, integers)).encode("ascii")).hexdigest()
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert [e.answers for e in ledger.entries() if e.kind == "answers"] == [digest]
 
 
 @pytest.mark.parametrize(

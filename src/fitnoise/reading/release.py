@@ -1165,7 +1165,7 @@ def period_digests(release: Release) -> list[str]:
 
 
 def outputs_digest(outputs: Iterable[int]) -> str:
-    """Return the SHA-256 of the drawn outputs of finite questions, as decimals, one a line."""
+    """Return the SHA-256 of the drawn outputs of finite questions: their decimals, a line feed between two."""
     return hashlib.sha256("\n".join(map(str, outputs)).encode("ascii")).hexdigest()
 
 
