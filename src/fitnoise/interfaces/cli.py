@@ -498,8 +498,8 @@ _add(
     """Compute EXPRESSION from RELEASE: counts, sums, differences, shares, rates and growth, with their intervals.
 
     EXPRESSION has count(...), sum(...), mean(...), median(...), minimum(...), maximum(...), quantile(...), numbers and
-    + - * /, as in Python. Along a name of --by it may have change(..., "month"), average(..., "month", 3) and
-    to_date(..., "month") of counts. fitnoise finds the tables that answer it.
+    + - * /, in the grammar of Python. Along a name of --by it may have change(..., "month"), average(..., "month", 3)
+    and to_date(..., "month") of counts. fitnoise finds the tables that answer it.
     """,
     [
         _RELEASE,
@@ -850,9 +850,10 @@ _add(
 
 _add(
     "studio",
-    """Open FOLDER in the browser: describe, plan, prove, release and read a publication (fitnoise[studio]).
+    """Serve FOLDER as pages for the browser: describe, plan, prove, release and read a publication (fitnoise[studio]).
 
-    The studio listens on 127.0.0.1 only. A page opens it, or the code that the page holds, once.
+    The studio listens on 127.0.0.1 only. The command prints the address of a page and opens no browser. Open the page
+    yourself, or paste its code: once, within five minutes.
     """,
     [
         click.Argument(["folder"], type=_FILE, default="."),
