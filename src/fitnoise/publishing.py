@@ -1014,7 +1014,8 @@ def count(
         dropped: A function that receives this number, by attribute.
 
     Raises:
-        DataError: The data cannot be opened or do not fit the domain, or there is no such key; nothing was written.
+        DataError: The data cannot be opened or do not fit the domain. Or the file holds no public key, or the package
+            that seals is not installed. Nothing was written.
         CapExceeded, PlanError, SpecError, WorkloadError: The plan cannot be released; nothing was read.
         ReleaseError: Neither a key nor `unsealed` is given, or both are; or the file exists, or cannot be written.
     """

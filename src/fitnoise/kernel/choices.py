@@ -231,8 +231,8 @@ def clamped(
 
     **Guarantees**
 
-    - The guarantees of :func:`by_distance` hold. All that is read and done before clamping has the same law for every
-      place.
+    - The guarantees of :func:`by_distance` hold, except those about tries, since one draw is enough. All that is read
+      and done before clamping has the same law for every place.
     """
     centre, axes = _checked_box(alpha, steps, shape, point)
     x = next(_points(_stream(read_words), alpha, axes, centre))

@@ -197,8 +197,9 @@ def sealed(
         progress: A callback for the share of the counting that is done, from 0 to 1.
 
     Raises:
-        DataError: The data do not fit, as in :func:`measure`, or there is no such key.
-        CapExceeded: A limit is exceeded, as in :func:`measure`.
+        DataError: The data do not fit, as in :func:`measure`. Or the file holds no public key, or the package that
+            seals is not installed.
+        CapExceeded: The designs cost more than a limit of the order; nothing was read.
         PlanError: The order cannot be measured, as in :func:`measure`.
 
     **Guarantees**

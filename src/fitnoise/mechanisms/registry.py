@@ -29,10 +29,13 @@ PLANNERS: tuple[Planner, ...] = (
 def plan_tables(request: Publication, effort: SearchOptions) -> TablePart:
     """Return the part for tables, from the planner that they name.
 
-    Without a name, it is the first planner that supports them and prefers its part to those of later ones.
+    Without a name, it is the part of the first planner in :data:`PLANNERS` that supports the tables and keeps them. No
+    parts are compared: a planner leaves tables to the next one by their size, or by the gap of its own part
+    (:meth:`Planner.plan_if_preferred`).
 
     Raises:
-        PlanError: No planner supports the tables, no plan was found, or an option does not apply to the mechanism.
+        PlanError: No planner has this name, or the named planner, or without a name every planner, does not support the
+            tables. Or no plan was found, or an option does not apply to the mechanism.
         WorkloadError: The tables cannot be planned.
     """
     name = request.mechanism

@@ -169,7 +169,7 @@ def _templates(workload: Workload) -> list[Table]:
 @final
 @dataclass(frozen=True, eq=False)
 class FactorInverse:
-    """The inverse [w, H^#] of a factor with k rows.
+    """The inverse [w, H^#] of [1ᵀ; H], for a factor H with k rows, so H H^# = I.
 
     w: A vector with H w = 0 that sums to 1, (n,); 0 for an attribute that all tables show.
     sharp: H^#, (n, k).
@@ -351,7 +351,10 @@ class ProductEstimation:
         return squares.sum(axis=1), f
 
     def _squares(self, axis: int, view: Operator | None) -> tuple[Floats, Floats]:
-        """Return, for every row of a view of an axis with a factor, the squares of R H^#, and f²."""
+        """Return the squares of R H^#, (P, k), and of f = R w, (P,), for a view R with P rows.
+
+        The axis has a factor, with k rows.
+        """
         inverse = self.inverses[axis]
         w, sharp = (inverse.w, inverse.sharp) if view is None else (view.mv(inverse.w), view.mv(inverse.sharp))
         return sharp**2, w**2

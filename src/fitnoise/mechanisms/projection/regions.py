@@ -421,7 +421,7 @@ class _AtomProblem:
         return float(x @ (c + best)) + max(self.size - float(x.sum()), 0.0) * best
 
     def result(self, x: Floats, watch: _StopRule, ending: ProjectionStatus) -> ProjectedPoint:
-        """Return the projection, with all numbers recomputed from x alone."""
+        """Return the projection at weights x. Its answers, gap and distance are recomputed from x alone."""
         answers = self.queries.mv(x)
         residual = answers - self.y
         distance, gap = float(residual @ residual), self.gap(x, self.queries.rmv(residual))
