@@ -126,7 +126,9 @@ def test_codes_are_equal_in_every_format(release, folder, in_r):
         cells = [
             row[head.index(f"{name}: code" if has_column else name)] for row in sheet.iter_rows(5, values_only=True)
         ]
-        assert [x or "" for x in cells[: len(texts)]] == [printable(x) for x in texts]
+        in_sheet = codes if are_integers else [printable(x) for x in texts]
+        assert ["" if x is None else x for x in cells[: len(texts)]] == in_sheet
+        assert {type(x) for x in cells[: len(texts)]} <= {type(x) for x in in_sheet} | {type(None)}
         if in_r is not None:
             read = in_r[name][column]
             assert read["values"] == texts
@@ -139,3 +141,15 @@ def test_codes_are_equal_in_every_format(release, folder, in_r):
         (False, False, False),
         (True, True, True),
     } <= kinds
+
+
+def test_totals_stand_next_to_integers(tmp_path):
+    domain = fn.Domain({"size": fn.Ordered(-1, 0), "sex": fn.Categorical({1: "f", 2: "m"})})
+    release = answered(fn.plan(fn.Workload(domain, [fn.table("size", "sex", margin=5)]), gap=0.5))
+    sheet = openpyxl.load_workbook(fn.export(release, tmp_path / "a.xlsx", totals=True)).worksheets[1]
+    assert [sheet[f"A{i}"].value for i in (5, 6, 7)] == [-1, 0, "Total"]
+    release = answered(fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]), gap=0.5))
+    path = fn.export(release, tmp_path / "b.xlsx", totals=True)
+    sheet = openpyxl.load_workbook(path).worksheets[1]
+    assert [[sheet[f"{c}{i}"].value for c in "AB"] for i in (5, 6, 7)] == [["f", 1], ["m", 2], ["Total", None]]
+    assert fn.verify_export(release, path)

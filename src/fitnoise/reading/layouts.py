@@ -35,7 +35,7 @@ from fitnoise.reading.means import means
 from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.sampling import coefficients_of_variation, half_widths
-from fitnoise.request.attributes import NAME, Attribute
+from fitnoise.request.attributes import CODE, NAME, Attribute
 from fitnoise.request.coverage import ValueList, uncounted
 from fitnoise.request.domain import Domain
 from fitnoise.request.publication import Publication
@@ -72,12 +72,14 @@ class Heading:
     view: The view of the attribute; None for the query numbers of a table of explicit queries.
     ordered: The number of its first labels that are values in an order.
     periods: True if the labels are the periods of a series.
+    has_integer_codes: True if the codes, or the labels of a column without codes, are whole numbers and no texts.
     """
 
     name: str
     view: View | None
     ordered: int = 0
     periods: bool = False
+    has_integer_codes: bool = False
 
     @property
     def is_by_value(self) -> bool:
@@ -425,11 +427,15 @@ def _signed(table: Table, domain: Domain) -> bool:
 
 def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: bool) -> Heading:
     if table.matrix is not None or attribute is None:
-        return Heading(name, None)
+        return Heading(name, None, has_integer_codes=True)
     view = table.view(name)
+    stub = view.stub(name, attribute)
+    # `type` and not `isinstance`: True is an int of Python, and no whole number.
+    has_integer_codes = {type(x) for x in stub.get(f"{name}_{CODE}", stub[name])} == {int}
     has_order = attribute.ordered or periods or view.row_order is RowOrder.SEQUENCE
     ordered = has_order and view.row_order is not RowOrder.NONE
-    return Heading(name, view, min(view.rows(attribute), attribute.own_size) if ordered else 0, periods)
+    in_order = min(view.rows(attribute), attribute.own_size) if ordered else 0
+    return Heading(name, view, in_order, periods, has_integer_codes)
 
 
 def _labels(

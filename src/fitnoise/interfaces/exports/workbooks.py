@@ -58,6 +58,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
             "head": book.add_format({"bottom": 1, "align": "right", "text_wrap": True}),
             "stub": book.add_format({"bottom": 1, "italic": True}),
             "soft": book.add_format({"font_color": "#525d69"}),
+            "code": book.add_format({"num_format": "0", "align": "left"}),
             "variation": book.add_format({"num_format": "0.0%"}),
         }
         front = book.add_worksheet(language.translate("page.workbook.contents"))
@@ -112,7 +113,7 @@ def _write_error(sheet: Any, cell: tuple[int, int], x: float, name: str, looks: 
 
 
 def _write_labels(sheet: Any, table: TableLayout, looks: dict[str, Any], language: Translator) -> int:
-    """Write the columns of labels, and next to each a column of codes where a CSV file has one.
+    """Write the columns of labels, and next to each a column of codes where a CSV file has one, of the codes' type.
 
     Returns:
         The number of these columns.
@@ -120,16 +121,20 @@ def _write_labels(sheet: Any, table: TableLayout, looks: dict[str, Any], languag
     column = 0
     for k, stub in enumerate(table.stubs):
         name, labels = printable(heading(language, stub)), [row[k] for row in table.rows]
-        sheet.write_string(3, column, name, looks["stub"])
-        sheet.set_column(column, column, 24)
-        for i, label in enumerate(labels):
-            sheet.write_string(4 + i, column, labelled(label, language))
-        column += 1
+        codes = [printable(label.code or label.text or "") for label in labels]
         # The label is for people, and the code for programs that join tables.
-        if any(label.code for label in labels):
-            sheet.write_string(3, column, language.translate("page.workbook.code", name=name), looks["stub"])
-            for i, label in enumerate(labels):
-                sheet.write_string(4 + i, column, printable(label.code or label.text or ""))
+        has_codes = any(label.code for label in labels)
+        columns = [(name, [labelled(label, language) for label in labels], not has_codes)]
+        columns += [(language.translate("page.workbook.code", name=name), codes, True)] if has_codes else []
+        sheet.set_column(column, column, 24)
+        for head, texts, are_codes in columns:
+            sheet.write_string(3, column, head, looks["stub"])
+            for i, (text, code) in enumerate(zip(texts, codes, strict=True)):
+                # Whole numbers stay numbers, so that programs can join them; a total has no code.
+                if stub.has_integer_codes and are_codes and code:
+                    sheet.write_number(4 + i, column, int(code), looks["code"])
+                elif text:
+                    sheet.write_string(4 + i, column, text)
             column += 1
     return column
 
