@@ -4,11 +4,11 @@
 |---|---|
 | v, e_i | change of the counts; that of one record in cell i |
 | X_k | quadratic form of release k, a Gaussian release of linear functions of the counts x |
-| q_k(v)² = vᵀ X_k v | squared distance at which release k sees the change v |
+| q_k(v)² = vᵀ X_k v | squared distance at which release k sees the change v, in units of the noise: 2ρ of this change |
 
-**Statement.** For add-or-remove-one neighbours, the cost of release k is that of the costliest cell, max_i q_k(e_i)².
-Releases on the *same* x are one release with X = Σ_k X_k. So they cost max_i Σ_k q_k(e_i)² together: at most the sum of
-the single costs, and less where these peak in different cells.
+**Statement.** For add-or-remove-one neighbours, Δ² = 2ρ of release k is that of the costliest cell, max_i q_k(e_i)².
+Releases on the *same* x are one release with X = Σ_k X_k. So Δ² of all is max_i Σ_k q_k(e_i)²: at most the sum of the
+single Δ², and less where these peak in different cells. A :class:`Profile` stores ρ, half of these squares.
 
 A unit of up to g records moves v = ±(e_i1 + … + e_im), m ≤ g. q(v) ≤ m max_i q(e_i) by the triangle inequality, so the
 unit costs at most g² times as much. Moreover, q(v)² is at most the mean of m² q(e_i)² over its records. The same holds

@@ -412,19 +412,19 @@ class PrivacyUnit:
         return (self.name, self.max_records) == ("record", 1)
 
     def cost_factor(self) -> int:
-        """Return the ratio of the cost of one unit to the cost of one record: g², with g = `max_records`.
+        """Return the ratio of Δ² = 2ρ of one unit to that of one record: g², with g = `max_records`.
 
         A mechanism adds Gaussian noise to linear functions of the counts x. Between databases that differ by v its
         squared distance is q(v)² = vᵀ X v, for some positive semidefinite X. So q is a seminorm.
 
-        *Add or remove one.* The cost of one record is max_i q(e_i)². A unit with at most g records adds or removes v =
+        *Add or remove one.* Δ² of one record is max_i q(e_i)². A unit with at most g records adds or removes v =
         ±(e_i1 + … + e_im), m ≤ g. So q(v) ≤ m max_i q(e_i) ≤ g max_i q(e_i). All g records may fall in the cell of the
         maximum, v = g e_i: the bound is attained, and Δ² grows by exactly g².
 
-        *Replace one.* The cost of one record is max_ij q(e_i − e_j)². Each of the m ≤ g records of the unit takes
-        another value, so v is a sum of m differences e_i − e_j. So q(v) ≤ g max_ij q(e_i − e_j), attained when all g
-        move between the worst two cells. Again Δ² grows by exactly g². A record can also be added or removed, if the
-        unit changes its number of records or some are dropped. Then g² multiplies the larger of this cost and max_i
+        *Replace one.* Δ² of one record is max_ij q(e_i − e_j)². Each of the m ≤ g records of the unit takes another
+        value, so v is a sum of m differences e_i − e_j. So q(v) ≤ g max_ij q(e_i − e_j), attained when all g move
+        between the worst two cells. Again Δ² grows by exactly g². A record can also be added or removed, if the unit
+        changes its number of records or some are dropped. Then g² multiplies the larger of this maximum and max_i
         q(e_i)²: `Adjacency.step_relations` names both relations.
 
         **Guarantees**

@@ -114,10 +114,10 @@ class GaussianDesign(LinearDesign):
         return max(self.cost_squared(step) for step in adjacency.step_relations) * adjacency.records**2
 
     def unit_profile(self, adjacency: Adjacency) -> tuple[Fraction, ...]:
-        """Return the cost of the records of one unit for each cell of `profile`: g² times its cost.
+        """Return the squared cost of the records of one unit for each cell of `profile`: g² times that of one record.
 
         This holds where neighbours add or remove a record. Added, or removed, records of one unit cost at most the mean
-        of their costs (`sectors`).
+        of these numbers (`sectors`).
         """
         return tuple(adjacency.records**2 * x for x in self.profile())
 

@@ -361,13 +361,13 @@ class ProductStrategy(GaussianDesign):
 
     @cached_property
     def group_costs(self) -> tuple[Fraction, ...]:
-        """Bounds on the cost of the sets of each group: the sum, over the sets, of the largest cost of any record."""
+        """Bounds on the squared cost of each group: the sum, over its sets, of the largest squared cost of a record."""
         unit, groups = self._weighed
         return tuple(Fraction(sum(self._max_cost(axes, x) for axes, x in sets.items()), unit) for sets in groups)
 
     @cached_property
     def max_record_cost(self) -> Fraction:
-        """The cost Σ_T m_T²/σ_T² Π max g of a record with the costliest value of every attribute.
+        """The squared cost Σ_T m_T²/σ_T² Π max g of a record with the costliest value of every attribute.
 
         Where scales vary within sets, it is the costliest joint cell, or the bound in the head of this module.
         """
@@ -420,7 +420,7 @@ class ProductStrategy(GaussianDesign):
         return Fraction(int(np.max(sum(cells))), self._weighed[0])
 
     def profile(self) -> tuple[Fraction, ...]:
-        """Return one number, the cost of the costliest joint cell."""
+        """Return one number, the squared cost of the costliest joint cell."""
         return (self.max_record_cost,)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:

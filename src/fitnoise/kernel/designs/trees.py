@@ -339,18 +339,18 @@ class TreeStrategy(GaussianDesign):
 
     @cached_property
     def max_record_cost(self) -> Fraction:
-        """The cost max_i prof(i) of a record of the costliest place."""
+        """The squared cost max_i prof(i) of a record of the costliest place."""
         return self._largest(replaced=False)
 
     @cached_property
     def group_costs(self) -> tuple[Fraction, ...]:
-        """The cost of each group for a record of the place where it is largest."""
+        """The squared cost of each group for a record of the place where it is largest."""
         unit, prices = self._prices
         pairs = zip(self.groups, prices, strict=True)
         return tuple(Fraction(self._weight(g, replaced=False) * int(y.max()), unit) for g, y in pairs)
 
     def profile(self) -> tuple[Fraction, ...]:
-        """Return one number, the cost of the costliest place."""
+        """Return one number, the squared cost of the costliest place."""
         return (self.max_record_cost,)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
