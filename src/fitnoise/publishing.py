@@ -162,9 +162,9 @@ def release(
     Raises:
         DataError: The data do not fit the domain or cannot be opened, or stored answers were altered.
         BudgetExceeded: The charge does not fit; nothing was charged.
-        LedgerError: The ledger cannot be used. Or `again` is not true, and it has a finished release of the plan, or
-            another process works on one. Or, for a series, another period is next, or the answers of an earlier one are
-            lost.
+        LedgerError: The ledger cannot be used. Or `again` is not true, and it has a finished release of the plan (with
+            `supersedes`, one that corrects the same release). Or another process works on one. Or, for a series,
+            another period is next, or the answers of an earlier one are lost.
         PlanError: The plan is a series, and no period or folder is given; or the plan is not a series, and one is
             given. Or the series has no such period, or `again` is true for it. Or the plan in memory differs from its
             document.
