@@ -580,7 +580,7 @@ def _below(folder: Path, deep: int = MAX_DEPTH, max_names: int = MAX_NAMES) -> I
 
 
 def _changed(folder: Path) -> int:
-    """Return the time at which names of a folder changed last; -1 for a folder that is gone."""
+    """Return the time at which names of a folder changed last, in nanoseconds; -1 for a folder that is gone."""
     try:
         return folder.stat().st_mtime_ns
     except OSError:

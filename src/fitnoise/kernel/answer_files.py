@@ -121,7 +121,7 @@ def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
 
 
 def _numbers(values: list[int]) -> Exact:
-    """Return an array of whole numbers, of 64 bits where all of them fit."""
+    """Return an array of whole numbers, of 64 bits where all of them fit; raise TypeError for another value."""
     # In JSON, `true` becomes a Boolean, which is an int of Python.
     if not all(type(x) is int for x in values):
         raise TypeError

@@ -113,12 +113,13 @@ def dated(value: object) -> str | None:
 
 
 def read(value: object) -> DateField | None:
-    """Return the part of a date that users state: "year", or {"age_on": "2024-12-31"}.
+    """Return the field that a user states as a word for a part of a date, such as "year".
 
-    `None`, for a column whose values are read as they are, and a `DateField` are returned unchanged.
+    An age is stated as {"age_on": "2024-12-31"}. `None`, for a column whose values are read as they are, and a
+    `DateField` are returned unchanged.
 
     Raises:
-        DomainError: The given value is anything else.
+        DomainError: The given value is anything else, such as the word for the day, which only conditions use.
     """
     if value is None or isinstance(value, DateField):
         return value

@@ -479,7 +479,7 @@ def _margin_counts(
     Args:
         counted: The counts over attributes, as the counter gave them.
         axes: The attributes that are counted for the margin, with the axes to which their cells belong.
-        margin: The names of attributes, levels, shares and joint axes.
+        margin: The names of attributes, levels, shares of levels and joint axes.
         order: The order.
     """
     counted_attributes = tuple(a for names, _ in axes for a in names)

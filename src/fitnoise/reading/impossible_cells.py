@@ -266,9 +266,11 @@ def restricted(d: Decomposition, possible: Mask) -> Iterator[tuple[int, Floats, 
 
 
 def _restricted_lift(members: Members, factors: Floats, sizes: Floats, remaining_sizes: Floats) -> Floats:
-    """Return L E. Rows that are 0 in all possible cells are exactly 0.
+    """Return L E, (numbers, unknowns that remain). Rows that are 0 in all possible cells are exactly 0.
 
-    sizes, remaining_sizes: The sizes of the rows of the basis before, and of those that remain.
+    members: The tables, with their lift L.
+    factors: E, (unknowns before, unknowns that remain).
+    sizes, remaining_sizes: The ℓ2 norms of the rows of the basis before, and of those that remain.
     """
     before = members.answers(np.eye(len(factors))).T
     lift = before @ factors

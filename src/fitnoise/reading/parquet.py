@@ -423,7 +423,7 @@ def _columns(raw: memoryview, leaves: Mapping[str, int], rows: int, longest: int
 
 
 def _values(pages: _ThriftReader, kind: int, rows: int, longest: int) -> NDArray[Any]:
-    """Return the values of a column in one row group."""
+    """Return the values of a column in one row group; raise ValueError if its dictionary cannot have them."""
     head = pages.struct()
     listed: NDArray[Any] | None = None
     if head[1] == 2:
@@ -451,7 +451,7 @@ def _numbers(raw: memoryview, kind: int, number: int) -> NDArray[Any]:
 
 
 def _unpacked(raw: memoryview, rows: int, width: int) -> NDArray[np.uint8]:
-    """Return the bits of numbers of `width` bits, lowest first, (width, rows)."""
+    """Return the bits of numbers of `width` bits, lowest first, (width, rows); raise ValueError for fewer bits."""
     if len(raw) * 8 < rows * width:
         raise ValueError
     bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=rows * width, bitorder="little")
@@ -459,7 +459,7 @@ def _unpacked(raw: memoryview, rows: int, width: int) -> NDArray[np.uint8]:
 
 
 def _listed(raw: memoryview, number: int, longest: int) -> NDArray[Any]:
-    """Return the texts of a dictionary."""
+    """Return the texts of a dictionary; raise ValueError for one of more than `longest` bytes."""
     texts, listed = _ThriftReader(raw), np.empty(number, dtype=object)
     for i in range(number):
         size = int.from_bytes(texts.skip(4), "little")

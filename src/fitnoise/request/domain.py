@@ -217,7 +217,7 @@ class Domain(Mapping[str, Attribute]):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The number of cells of everything by which a design may count: attributes, levels, shares, joint axes.
+        """The number of cells of all that a design may count by: attributes, levels, shares of levels, joint axes.
 
         The share "county in state" exists where all states have equally many counties. It is the position of a record's
         county in its state, 0 for the first. State and share determine the county.

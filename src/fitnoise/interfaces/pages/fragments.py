@@ -240,7 +240,11 @@ def labelled(label: Label, language: Translator) -> str:
 def render_table(
     table: TableLayout, language: Translator, source: Tabled, index: int = 0, bands: Bands | None = None
 ) -> RenderedTable:
-    """Return a table with its numbers as people read them, its caption and its notes."""
+    """Return the parts of a table for a template: numbers as people read them, chart, caption and notes.
+
+    index: The position of the table on its page.
+    bands: The bands that a note below the table explains; None without such a note.
+    """
     return RenderedTable(
         number=index,
         layout=table,

@@ -406,7 +406,10 @@ def public(plan: Plan) -> Iterator[Section]:
 
 
 def charged_to(plan: Plan) -> Iterator[Section]:
-    """Yield the account of a plan as a ledger prints it, for a plan with a pattern: its digits stand for the cells."""
+    """Yield the section with the account as a ledger prints it, if the plan has a pattern.
+
+    The digits of the account stand for the cells of the pattern.
+    """
     account = plan.order.account
     # Without a pattern the name of an account has no digits, and the section on price states the account already.
     if account.digits is not None:

@@ -72,19 +72,21 @@ class Dropped:
 
 @final
 class Lost:
-    """A counter of the dropped records, updated while they are read."""
+    """The number of records that were read, and of those that were dropped, updated while they are read."""
 
     def __init__(self) -> None:
         self.records = self.dropped = 0
         self._dropped_by: dict[str, int] = {}
 
     def find(self, cells: Mapping[str, NDArray[Any]], records: int, *, drop: bool) -> NDArray[np.bool_] | None:
-        """Add records by their cells; return the dropped ones, or `None` if all are kept.
+        """Add all these records, and those that are dropped, to the numbers; return True for each dropped record.
+
+        The result is (records,), or `None` if all are kept. One dropped cell drops the record.
 
         Args:
             cells: The cells by attribute, shape (records,) each; below 0 for a record without a cell (`codings`).
             records: The number of records.
-            drop: True to drop OUTSIDE, as DROPPED is.
+            drop: True to drop OUTSIDE, as DROPPED is. Otherwise such a record is kept here, and refused later.
         """
         lost = (DROPPED, OUTSIDE) if drop else (DROPPED,)
         # Cells of an unsigned type cannot be below 0, so they need no pass over the records.
