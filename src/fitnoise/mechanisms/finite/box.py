@@ -458,7 +458,8 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
                 f"At ε = {float(exact):.6g}, a weight of the tight-constraints mechanism is too close to 0 "
                 "for floating point.",
                 "",
-                "Choose another ε.",
+                "Choose a larger ε or, for up to 4,096 results, the residual-column mechanism, which exists for every "
+                "ε.",
                 "No mechanism was made.",
             )
         weights = _wholes(z, bits)

@@ -520,7 +520,7 @@ def threshold(graph: QueryGraph) -> Threshold:
     if parts.m * graph.n > THRESHOLD_ENTRIES or graph.n > REFINED_LIMIT * 8:
         raise WorkloadError(
             "too-many-results-for-threshold",
-            f"The graph has {graph.n} results, {parts.m} of them different by symmetry, which are too "
+            f"The graph, or one of its factors, has {graph.n} results, {parts.m} different by symmetry. These are too "
             "many for a search.",
             "Thresholds soon stop changing as people are added.",
             "Give a smaller graph of the same kind.",
@@ -841,7 +841,7 @@ def tight_constraints_undecided(epsilon: Fraction, why: str) -> PlanError:
         "tight-constraints-undecided",
         f"No proof decides whether the tight-constraints mechanism exists at ε = {float(epsilon):.6g}: {why}.",
         "",
-        "Choose another ε or, for up to 4,096 results, the residual-column mechanism, which exists for every ε.",
+        "Choose a larger ε or, for up to 4,096 results, the residual-column mechanism, which exists for every ε.",
         "No mechanism was made.",
     )
 

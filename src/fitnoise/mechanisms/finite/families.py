@@ -211,7 +211,7 @@ def _shrunk(
                 f"Rounding the mechanism would cost a probability of {float(loss):.1g}, above the limit of "
                 f"{float(MAX_LOSS):.1g}.",
                 "The linear system or program behind the mechanism was solved too inaccurately.",
-                "Choose another mechanism or another ε.",
+                "Choose a larger ε, or another mechanism.",
                 "No mechanism was made.",
             )
 

@@ -48,8 +48,8 @@ from fitnoise.mechanisms.finite.graphs import Cycle, ExplicitGraph, Product, fro
 from fitnoise.mechanisms.finite.partitions import ENTRIES_LIMIT, cells
 
 # Φ takes 0.5 GB at the limit.
-DENSE_LIMIT = 8192
-"""Most results, or results of a block, for a dense Φ."""
+MAX_DENSE_RESULTS = 8192
+"""The largest number of results of a graph, of a block or of a factor with a dense Φ."""
 
 SMALL = 4096
 """Most results of a box with a dense Φ; larger boxes use the FFT."""
@@ -293,17 +293,17 @@ def _lu_solve(matrix: Floats, b: Floats) -> Floats:
             "singular-graph-matrix",
             "The matrix of this graph is singular at this epsilon.",
             "Its system has no solution, or more than one.",
-            "Call existence() for a solution without negative entries, or change epsilon.",
+            "Call existence() for a solution without negative entries, or take a larger epsilon.",
             "Nothing was solved.",
         ) from error
 
 
 def _dense(graph: QueryGraph, alpha: float) -> Floats:
-    if graph.n > DENSE_LIMIT:
+    if graph.n > MAX_DENSE_RESULTS:
         raise WorkloadError(
             "graph-without-structure",
-            f"The graph has {graph.n} results and no structure that fitnoise uses.",
-            f"Graphs without structure are solved for at most {DENSE_LIMIT} results.",
+            f"The graph, or one of its parts, has {graph.n} results and no structure that fitnoise uses.",
+            f"Graphs and parts without structure are solved for at most {MAX_DENSE_RESULTS} results.",
             "Use a template such as sum_query, or choose a coarser question.",
             "Nothing was solved.",
         )
@@ -345,7 +345,8 @@ class Similarity:
         epsilon: ε > 0, at most `enclosures.LARGEST_EPSILON`.
 
     Raises:
-        WorkloadError: ε is not a number in this range, or the graph has no structure and more than DENSE_LIMIT results.
+        WorkloadError: ε is not a number in this range, or the graph, a block or a factor has no structure and
+            more than MAX_DENSE_RESULTS results.
 
     **Guarantees**
         * Φ is symmetric, 1 on the diagonal, and 0 between components. Every method agrees with the dense matrix.
@@ -491,7 +492,7 @@ def _symmetric_weighting(graph: QueryGraph, alpha: float) -> tuple[Floats, str]:
 def _apply(graph: QueryGraph, alpha: float, z: Floats) -> Floats:
     """Return Φ z; if Φ is too large for memory, on the first result of every cell."""
     s = graph.structure
-    if graph.n > DENSE_LIMIT and not isinstance(s, Complete | Cycle | Box | ExplicitGraph | Product):
+    if graph.n > MAX_DENSE_RESULTS and not isinstance(s, Complete | Cycle | Box | ExplicitGraph | Product):
         return np.asarray(alpha ** graph.distances_from(cells(graph).first_results) @ z)
     return _solver(graph, alpha).times(z[:, None])[:, 0]
 

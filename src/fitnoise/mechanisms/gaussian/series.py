@@ -70,10 +70,11 @@ def _refuse_relative(publication: Publication, basis: NDArray[np.int64], period_
 def _own_rows(
     basis: NDArray[np.int64], period_of_cell: NDArray[np.intp], known_rows: list[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
-    """Return the rows of a basis in each period, those in `known_rows` that span the same space if there are some.
+    """Return the rows of a basis on the cells of one period, (rows, cells of a period): the same for every period.
 
-    Otherwise the new rows are added to `known_rows`. Sectors that differ only by tables without rows in the first
-    periods then form one group in these periods.
+    These are the rows in `known_rows` that span the same space, if there are some. Otherwise the new rows are added to
+    `known_rows`. Sectors that differ only by tables without rows in the first periods then form one group in these
+    periods.
     """
     # All periods have the same space (`_refuse_relative`), so the first stands for all.
     new_rows = integer_basis(basis[:, period_of_cell == 0])
@@ -90,7 +91,15 @@ def _period_of_cells(structure: CellStructure, attribute: str) -> NDArray[np.int
 
 
 def _in_order(rows: NDArray[np.int64], period_of_cell: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the rows of one period repeated for each period, in order of time."""
+    """Return a basis of all periods: for each period, in order of time, the rows on its cells and 0 on all others.
+
+    Args:
+        rows: The rows of one period on its cells, (rows, cells of a period).
+        period_of_cell: The period of every structured cell, from 0, (cells,).
+
+    Returns:
+        int64 array of shape (periods · rows, cells).
+    """
     periods = int(period_of_cell.max()) + 1
     out = np.zeros((periods, len(rows), len(period_of_cell)), dtype=np.int64)
     for t in range(periods):
