@@ -373,7 +373,10 @@ class _Stage:
         return out
 
     def reduce(self) -> bool:
-        """Fix the part that the active weights decide. Return False if it is unclear, or a target has no room."""
+        """Fix the part that the active weights decide. Return False if it is unclear, or a target has no room.
+
+        The search ends at False: the sectors can then be reduced already, and no further stage may use them.
+        """
         if self.active is None:
             return False
         polished = self._polished(*self.active)

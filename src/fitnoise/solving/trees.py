@@ -434,7 +434,8 @@ def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
 class RootBound:
     """The bound ν² at some dual weights, and the costs and variances of the best mechanism there, almost exactly.
 
-    The mechanism is scaled so that the means of `profile` and of `variances`, by the dual weights, are equal: about ν.
+    The mechanism is scaled so that the means of `profile` and of `variances`, by the dual weights, are equal. They are
+    about ν; for replaced records, about ν before p pᵀ is subtracted.
 
     lower: At most ν² for any dual weights, so a lower bound on Δ².
     profile: The cost of a record in each class of leaves.
@@ -514,7 +515,10 @@ def check(problem: LevelProblem, evidence: Evidence) -> None:
 
 
 def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -> RootBound:
-    """Return ν² and its slopes, with √z replaced by a sum of z/(z + t) that is nowhere above it.
+    """Return ν² and its mechanism, with √z replaced by a sum of z/(z + t) that is nowhere above it.
+
+    In the result, `profile` and `variances` are twice the derivatives of ν by p and q. They are not those of ν². The
+    numbers of `kinds` are the derivatives of ν by the weights of kinds. All are those of ν before p pᵀ is subtracted.
 
     √z = (1/π) ∫ e^{u/2} z/(z + e^u) du. By Poisson summation, the sum over a grid of step h is at most C √z. Here C = 1
     + 2 Σ sech(2π²k/h). The sum is cut at both ends, in `_root`, and then divided by C. Each term is one inverse of
