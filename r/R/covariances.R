@@ -45,7 +45,7 @@ table_covariances <- function(release, file) {
     entry <- Filter(function(x) identical(x$file, csv), covariances$document$tables)
     if (length(entry) == 0) {
       refuse(
-        "Table \"", file, "\" has no file of covariances: it has means, or too many numbers. ",
+        "Table \"", file, "\" has no file of covariances: it has means, or too many different covariances. ",
         "Ask for the number with ask(). Nothing was computed."
       )
     }

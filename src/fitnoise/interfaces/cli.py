@@ -694,7 +694,7 @@ _add(
     """Write the covariances of the numbers of each table of RELEASE, for programs without fitnoise, such as R.
 
     They follow from the plan, and give sums and shares of a table's numbers their exact errors. Without --table,
-    covariances.json lists the tables left out: those of means, and those with more than 262,144 covariances.
+    covariances.json lists the tables left out: those of means, and those with more than 262,144 different covariances.
     """,
     [_RELEASE, _output("New folder for the files.", required=True), _NAMES],
     examples=(

@@ -110,7 +110,17 @@ from fitnoise.request.workloads import slug
 def new_command(
     names: Sequence[str], output: Path | None, schema: bool, example: int | None, is_demo: bool, as_json: bool
 ) -> None:
-    """Write a starter specification, or what one of the options asks for."""
+    """Write a starter specification; with one of the options, the JSON Schema, example records or the demo instead.
+
+    Args:
+        names: Attributes as NAME or NAME=TYPE. With `example`, the file of one finished specification; with `schema` or
+            `is_demo`, empty.
+        output: The new file; None for stdout. For the demo, its new directory; None for the usual name.
+        schema: True to write the JSON Schema of a specification.
+        example: The number of random records to write as CSV; None for another use.
+        is_demo: True to run the demo.
+        as_json: True to print a document in place of text.
+    """
     uses = {"--schema": schema, "--example": example is not None, "--demo": is_demo}
     options = [option for option, is_chosen in uses.items() if is_chosen]
     if len(options) > 1:
@@ -856,7 +866,7 @@ def verify_command(
     microdata_file: Path | None,
     as_json: bool,
 ) -> bool:
-    """Recompute every claim, and show the checks; whether all hold."""
+    """Recompute every claim, and show the checks. Return True if all hold."""
     if export_place is not None and path.is_file():
         raise click.UsageError(
             f"{path.name!r} is a plan, and --export is given. A plan has no exports. Give a release directory. "

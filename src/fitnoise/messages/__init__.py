@@ -134,10 +134,10 @@ class Message:
 
 
 def rule_messages(rules: Iterable[tuple[str, Mapping[str, float | str]]]) -> tuple[Message, ...]:
-    """Return a message for each rule of the kernel. The kernel gives ids and values only: it imports no messages.
+    """Return a message for each rule by which values of the data are read, such as "below 0 as 0".
 
     Args:
-        rules: For each rule the id of its message, and the values of the message.
+        rules: The rules of one attribute or view (`CodingRule`): for each the id of its message, and the values there.
     """
     return tuple(Message(text, tuple(Value(k, x, _kind(k, x)) for k, x in values.items())) for text, values in rules)
 

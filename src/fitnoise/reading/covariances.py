@@ -53,7 +53,7 @@ def covariance_files(release: Release, names: Sequence[str] = ()) -> Iterator[tu
             others as left out.
 
     Raises:
-        ReleaseError: A named table has means, or more covariances than a file holds.
+        ReleaseError: A named table has means, or more different covariances than a file holds.
     """
     documents, left_out = [], []
     for part in release.plan.groups:
@@ -114,7 +114,7 @@ def covariances(part: TablePart, name: str) -> Columns:
         name: The name of the table.
 
     Raises:
-        ReleaseError: The table has means, or they are more than `MAX_LINES`.
+        ReleaseError: The table has means, or more than `MAX_LINES` different covariances.
     """
     workload = part.publication.workload
     if workload[name].averaged is not None:
