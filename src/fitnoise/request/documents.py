@@ -912,7 +912,9 @@ class Spec(SpecSection):
         description="Lists of possible combinations of several attributes; all others are impossible. If absent, no "
         "list excludes a combination.",
     )
-    rules: RulesSpec = Field(RulesSpec(), description="The treatment of impossible records.")
+    rules: RulesSpec = Field(
+        RulesSpec(), description="The treatment of impossible records. If absent, the defaults of its keys apply."
+    )
     public: list[PublicSpec] = Field(
         [],
         description="Totals that were public before; one entry at most. The plan has no numbers: `fitnoise release "
