@@ -372,10 +372,13 @@ def test_a_rule_that_does_not_fit_is_refused(rule, code):
     assert caught.value.outcome == "No domain was made."
 
 
-def test_rules_that_leave_nothing_or_are_too_large_are_refused():
+def test_rules_that_leave_nothing_or_everything_or_are_too_large_are_refused():
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1))
     with refused("domain.impossible-everything"):
         domain.only({"a": [], "b": []})
+    # Such a list drops no record, so it must not be charged as one that does.
+    with refused("domain.possible-list-complete"):
+        domain.only({"a": [0, 0, 1, 1, 1], "b": [0, 1, 0, 1, 1]})
     with refused("domain.impossible-everything"):
         domain.without(a={"values": [0, 1]}, b={"values": [0, 1]})
     with refused("domain.impossible-value"):

@@ -121,7 +121,7 @@ class PossibleList:
 
         Raises:
             DomainError: An attribute or a value is unknown, or an attribute is an amount. Or there are two levels of
-                one hierarchy, fewer than two attributes, or too many joint cells.
+                one hierarchy, fewer than two attributes, too many joint cells, or all combinations.
         """
         homes: set[str] = set()
         for name in self.names:
@@ -132,6 +132,14 @@ class PossibleList:
         possible = np.zeros(_shape(domain, names), dtype=bool)
         columns = dict(zip(self.names, zip(*self.rows, strict=True), strict=True)) if self.rows else {}
         possible[tuple(_positions(domain, name, columns[name]) for name in names if columns)] = bool(columns)
+        if possible.all():
+            raise DomainError(
+                "possible-list-complete",
+                f"The list of possible combinations of {list(names)} has all of them.",
+                "A list leaves out at least one combination, which no record can have.",
+                "Remove the list, or correct it.",
+                NO_DOMAIN,
+            )
         return RuledCells(names, possible)
 
 
@@ -501,7 +509,7 @@ def _example(attribute: Attribute) -> str:
 
 
 def impossible_cells(domain: Attributes, rules: Sequence[Rule]) -> dict[str, JointAxis]:
-    """Return the impossible combinations of each rule that has any, by a name for operators: "impossible 1 (a, b)".
+    """Return the impossible combinations of each rule, by a name for operators: "impossible 1 (a, b)".
 
     Args:
         domain: The attributes.
@@ -512,6 +520,5 @@ def impossible_cells(domain: Attributes, rules: Sequence[Rule]) -> dict[str, Joi
         kind, ruled = "impossible" if isinstance(rule, ImpossibleBox) else "possible", rule.ruled_cells(domain)
         numbers[kind] += 1
         cells = tuple(map(tuple, np.argwhere(~ruled.possible).tolist()))
-        if cells:
-            excluded[f"{kind} {numbers[kind]} ({', '.join(ruled.names)})"] = JointAxis(ruled.names, cells)
+        excluded[f"{kind} {numbers[kind]} ({', '.join(ruled.names)})"] = JointAxis(ruled.names, cells)
     return excluded
