@@ -47,7 +47,7 @@ check: $(VENV)/.dev
 engines: $(VENV)/.engines
 	@$(if $(findstring spark,$(ENGINES)),,echo "left out: Spark, for want of Java or not asked for")
 	@$(if $(findstring mariadb,$(ENGINES)),,echo "left out: MariaDB, for want of mariadbd or not asked for")
-	FITNOISE_ENGINES=1 $(PYTEST) -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_shares.py tests/test_merge.py tests/test_amounts.py tests/test_by_class.py tests/test_conditions.py tests/test_dates.py tests/test_documentation.py -k "$(ENGINES)"
+	FITNOISE_ENGINES=1 $(PYTEST) -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_shares.py tests/test_merge.py tests/test_amounts.py tests/test_by_class.py tests/test_conditions.py tests/test_dates.py tests/test_dropped_by_rules.py tests/test_documentation.py -k "$(ENGINES)"
 
 # The documentation as a site, in build/docs: warnings are errors, and nothing is fetched from anywhere.
 docs: $(VENV)/.dev

@@ -13,6 +13,7 @@ from engines import ENGINES
 from fitnoise.engines import open_counter, sql
 from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.engines.rules import RuleColumn
+from fitnoise.kernel import noise
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED
 from fitnoise.kernel.counting import Dropped
 from fitnoise.kernel.domain import axis_key
@@ -26,6 +27,7 @@ from laws.counting import DROP, REFUSE
 from laws.releases import released
 from records import Records
 from refused import refused
+from replayed_noise import Replay
 
 PLACES = fn.Hierarchy(["state", "county"], [("A", "a1"), ("A", "a2"), ("B", "b1")])
 DOMAIN = fn.Domain(
@@ -299,3 +301,23 @@ def test_a_share_of_impossible_records_can_stop_the_count(rng, tmp_path):
         with refused("data.too-many-dropped") as caught:
             fn.release(plan, frame, ledger=tmp_path / "l.db")
         assert NAMES[0] in caught.value.given
+
+
+# --- what is published ------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("standing_still")
+@pytest.mark.parametrize("unit", [fn.PrivacyUnit(), fn.PrivacyUnit("person", 2, id="person")], ids=["record", "person"])
+def test_no_published_byte_depends_on_the_records_left_out(unit, rng, tmp_path, monkeypatch):
+    """Any number of impossible records, of people with other records or of new ones, gives the same files."""
+    frame, plan = rows(rng, 100), planned(ONLY_RULES, unit=unit)
+    excluded = np.any(by_rules(frame), axis=0)
+    extended = pd.concat([frame, *[frame[excluded]] * 5, frame[excluded].assign(person="new")])
+    files, notices = [], []
+    for i, data in enumerate((frame[~excluded], frame, extended)):
+        monkeypatch.setattr(noise, "discrete_gaussians", Replay(seed=1).discrete_gaussians)
+        folder = tmp_path / str(i)
+        fn.release(plan, data, ledger=tmp_path / f"{i}.db", directory=folder, notice=notices.append)
+        files.append({x.relative_to(folder).as_posix(): x.read_bytes() for x in folder.rglob("*") if x.is_file()})
+    assert files[0] == files[1] == files[2]
+    assert len(set(notices)) == 3
