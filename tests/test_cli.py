@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import json
 import math
 import os
@@ -540,6 +541,34 @@ def test_a_plan_above_its_cap_is_refused(run, here):
 # --- help and usage -------------------------------------------------------------------------------------------
 
 
+def all_commands(group=cli.cli, names=()):
+    """Yield each command of the program with its names."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from all_commands(command, (*names, name))
+        else:
+            yield (*names, name), command
+
+
+@pytest.mark.parametrize(
+    ("names", "command"), [*all_commands()], ids=lambda x: " ".join(x) if isinstance(x, tuple) else ""
+)
+def test_an_option_with_one_value_is_refused_if_it_is_given_twice(names, command):
+    parent = click.Context(cli.cli, **cli.cli.context_settings)
+    for option in command.params:
+        if not isinstance(option, click.Option) or option.is_flag:
+            continue
+        assert option.nargs == 1
+        for name, other_name in itertools.product(option.opts, repeat=2):
+            fault = ""
+            try:
+                command.make_context(names[-1], [name, "1", other_name, "1"], parent)
+            except click.UsageError as error:
+                fault = error.message
+            expected = f"{option.opts[-1]} is given more than once. It takes one value. Give it once. Nothing was done."
+            assert (fault == expected) == (not option.multiple)
+
+
 @pytest.mark.parametrize("command", [None, *COMMANDS])
 def test_every_command_has_help_with_an_example_and_json(run, command):
     for flag in ("--help", "-h"):
@@ -563,6 +592,8 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["plan"], "Missing argument 'SPEC'"),
         (["plan", "spec.toml", "--bogus"], "No such option"),
         (["plan", "spec.toml", "--gap", "small"], "not a valid float"),
+        (["plan", "spec.toml", "--gap", "0.1", "--gap=0.1"], "--gap is given more than once. It takes one value."),
+        (["ask", "r", "-count()", "--other", "a", "--other", "b"], "--other is given more than once."),
         (["plan", "spec.toml", "--gap", "0.0_1"], "'0.0_1' is not a valid float"),
         (["plan", "spec.toml", "--gap", "inf"], "'inf' is not a valid float"),
         (["plan", "spec.toml", "--seconds", "nan"], "'nan' is not a valid float"),

@@ -1,8 +1,10 @@
 """Workbooks, LaTeX and data packages have the numbers of the release in full; and their texts are texts."""
 
+import contextlib
 import csv
 import hashlib
 import io
+import itertools
 import json
 import re
 import shutil
@@ -588,6 +590,32 @@ def test_an_export_of_combined_tables_matches_only_them(exported, tmp_path):
             assert fn.verify_export(tables, path).ok
             assert list(wrong(small(), path)) == [SOURCE]
     assert list(wrong(tables, exported / "latex" / "a.tex")) == [SOURCE]
+
+
+def test_every_export_and_report_of_a_command_is_checked_and_named(exported, tmp_path, capsys):
+    release, report_file = str(exported / "release"), fn.report(small(), tmp_path / "r.html")
+    good = [exported / kind / name for kind, name in PLACES.items()]
+    for bad in itertools.product([False, True], repeat=2):
+        # the file at fault comes first, where another would have replaced it
+        exports = [exported / "absent.xlsx"] * bad[0] + good
+        reports = [exported / "absent.html"] * bad[1] + [report_file]
+        options = [["--export", str(x)] for x in exports] + [["--report", str(x)] for x in reports]
+        with pytest.raises(SystemExit) if any(bad) else contextlib.nullcontext():
+            main(["verify", release, *itertools.chain(*options), "--json"])
+        output = json.loads(capsys.readouterr().out)
+        files_held = [
+            (c["finding"]["values"]["file"], c["holds"]) for c in output["checks"] if "file" in c["finding"]["values"]
+        ]
+        expected = [(str(x), x == report_file) for x in reports]
+        expected += [(str(x), x in good) for x in exports for _ in (CLAIMS if x in good else [0])]
+        assert files_held == expected
+        assert output["ok"] == (not any(bad))
+        assert not {english(verification.EXPORT), english(verification.REPORT)} & {*output["unchecked"]}
+        checked = fn.verify_export(small(), *exports)
+        assert checked.ok == (not bad[0])
+        assert [english(c.finding) for c in checked.checks] == [
+            c["finding"]["text"] for c in output["checks"][-len(checked.checks) :]
+        ]
 
 
 def test_exports_are_verified_by_command_and_what_is_not_is_named(exported, tmp_path, capsys):

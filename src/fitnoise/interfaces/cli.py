@@ -86,7 +86,25 @@ def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | No
         raise click.BadParameter(str(error.with_outcome("Nothing was changed."))) from None
 
 
-class _Ask(click.Command):
+class _Command(click.Command):
+    """A command that refuses to have an option with one value twice: click itself would keep the last value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, or raise a usage error."""
+        used: set[str] = set()
+        for option in self.make_parser(ctx).parse_args(args=[*args])[2]:
+            if not isinstance(option, click.Option) or option.multiple or option.is_flag:
+                continue
+            if option.opts[-1] in used:
+                raise click.UsageError(
+                    f"{option.opts[-1]} is given more than once. It takes one value. Give it once. Nothing was done.",
+                    ctx,
+                )
+            used.add(option.opts[-1])
+        return super().parse_args(ctx, args)
+
+
+class _Ask(_Command):
     """A command whose expression may start with a minus sign: -count() is the expression, and no option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -173,7 +191,7 @@ def _add(
     *,
     examples: Sequence[str],
     modes: Mapping[str, Sequence[click.Option]] = MappingProxyType({}),
-    kind: type[click.Command] = click.Command,
+    kind: type[_Command] = _Command,
 ) -> None:
     """Add a command. Its action is the function `NAME_command` of `commands`, which takes its parameters by name.
 
@@ -539,14 +557,21 @@ _add(
     "verify",
     """Recompute every claim of a plan file or a release directory.
 
-    An option names a file or folder that was made from the release: the command checks it too.
+    An option names a file or folder that was made from the release: the command checks it too. It checks every
+    --report and every --export.
     """,
     [
         click.Argument(["path"], type=_FILE),
         _ledger("Ledger: check that the release was charged to it.", required=False),
-        _file("--report report_file", "Report: check that it is the report of PATH, byte for byte."),
+        _file(
+            "--report reports", "Report: check that it is the report of PATH, byte for byte; repeatable.", multiple=True
+        ),
         *_DERIVED,
-        _file("--export export_place", "Workbook, LaTeX file or data package: check it by its manifest."),
+        _file(
+            "--export exports",
+            "Workbook, LaTeX file or data package: check it by its manifest; repeatable.",
+            multiple=True,
+        ),
         _file("--microdata microdata_file", "File of records made from --integers: count its tables again."),
     ],
     examples=(
@@ -554,7 +579,7 @@ _add(
         "fitnoise verify release/ --ledger budget.sqlite",
         "fitnoise verify release/ --combination combined/ --with-release later/",
         "fitnoise verify release/ --integers integers/ --report integers.html",
-        "fitnoise verify release/ --export tables.xlsx",
+        "fitnoise verify release/ --export tables.xlsx --export package --report report.html",
         "fitnoise verify release/ --integers integers/ --microdata people.parquet",
         "fitnoise verify plan.json --json",
     ),

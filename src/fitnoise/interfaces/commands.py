@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
@@ -97,7 +97,7 @@ from fitnoise.reading.release_files import (
     replace_file,
     write_texts,
 )
-from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
+from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, checks_of_files, verify
 from fitnoise.reporting import Report, Section
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import json_schema, load_spec
@@ -858,16 +858,16 @@ def write_microdata_command(
 def verify_command(
     path: Path,
     ledger_file: Path | None,
-    report_file: Path | None,
+    reports: tuple[Path, ...],
     integers_folder: Path | None,
     combination: Path | None,
     with_release: tuple[Path, ...],
-    export_place: Path | None,
+    exports: tuple[Path, ...],
     microdata_file: Path | None,
     as_json: bool,
 ) -> bool:
     """Recompute every claim, and show the checks. Return True if all hold."""
-    if export_place is not None and path.is_file():
+    if exports and path.is_file():
         raise click.UsageError(
             f"{path.name!r} is a plan, and --export is given. A plan has no exports. Give a release directory. "
             "Nothing was verified."
@@ -885,23 +885,24 @@ def verify_command(
             microdata=microdata_file,
         )
         # A report or an export is compared only with a release that verifies.
-        if report_file is not None and checked.ok:
-            source = _read(path)
-            verified = [source, *_derived_tables(source, integers_folder, combination, with_release)]
-            checked = _with(checked, REPORT, [same(verified, report_file)])
-        if export_place is not None and checked.ok:
-            own_release = Release.read(path)
-            derived = _derived_tables(own_release, integers_folder, combination, with_release)
-            checked = _with(checked, EXPORT, check_export([own_release, *derived], export_place, contents))
+        if (reports or exports) and checked.ok:
+            sources = integers_folder, combination, with_release
+            files: list[tuple[Path, tuple[Check, ...]]] = []
+            if reports:
+                source = _read(path)
+                reported = [source, *_derived_tables(source, *sources)]
+                files += [(x, (same(reported, x),)) for x in reports]
+            if exports:
+                own_release = Release.read(path)
+                exported: list[Release | DerivedTables] = [own_release, *_derived_tables(own_release, *sources)]
+                files += [(x, check_export(exported, x, contents)) for x in exports]
+            without = [what for what, paths in ((REPORT, reports), (EXPORT, exports)) if paths]
+            unchecked = tuple(x for x in checked.unchecked if x not in without)
+            checked = Verification((*checked.checks, *checks_of_files(files)), unchecked)
     _print_report(verification_report(checked), as_json)
     if not checked.ok:
         say(Message("terminal.verify.failed"))
     return checked.ok
-
-
-def _with(checked: Verification, what: Message, checks: Iterable[Check]) -> Verification:
-    """Return a verification with further checks; `what` names their subject, until now among the unchecked ones."""
-    return Verification((*checked.checks, *checks), tuple(x for x in checked.unchecked if x != what))
 
 
 def ledger_show_command(

@@ -112,6 +112,18 @@ class Verification:
         return all(c.holds for c in self.checks)
 
 
+def checks_of_files(files: Sequence[tuple[Path, tuple[Check, ...]]]) -> tuple[Check, ...]:
+    """Return the checks of some files; if there are several files, each finding names its file."""
+    if len(files) < 2:
+        return files[0][1]
+    return tuple(replace(check, finding=_in_file(path, check.finding)) for path, checks in files for check in checks)
+
+
+def _in_file(path: Path, finding: Message) -> Message:
+    values = (Value("file", str(path)), Value("finding", finding, ValueKind.MESSAGE))
+    return Message("report.finding.in_file", values)
+
+
 CHARGE = Message("report.unchecked.charge")
 
 DERIVED = Message("report.unchecked.derived")

@@ -33,7 +33,7 @@ from fitnoise.reading.refusals import UNWRITTEN, repeated_table, too_many_number
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import check_new_file, check_new_folder, replace_file, write_texts
 from fitnoise.reading.table_sampling import ListedErrors, list_errors, listed_arrays
-from fitnoise.reading.verification import Verification
+from fitnoise.reading.verification import Verification, checks_of_files
 from fitnoise.request.arguments import checked
 
 FORMATS: Mapping[str, Callable[[Tabled, Iterable[TableLayout], Translator, Bands | None], bytes]] = MappingProxyType(
@@ -154,16 +154,19 @@ def check_place(path: Path) -> None:
 
 
 @checked(ReleaseError, "Nothing was verified.")
-def verify_export(what: Release | DerivedTables, path: str | os.PathLike[str]) -> Verification:
-    """Check an export against its manifest, and against the tables of which it is.
+def verify_export(
+    what: Release | DerivedTables, path: str | os.PathLike[str], *further: str | os.PathLike[str]
+) -> Verification:
+    """Check exports against their manifests, and against the tables of which they are.
 
     Args:
         what: The release, integer tables, or combination of which the export is. Verify these first: an export is
             compared with them.
         path: The workbook or the LaTeX file, whose manifest lies next to it, or the folder of a data package.
+        further: Further exports. Each finding then names its file.
 
     Returns:
-        One check for each claim, up to the first that fails. Nothing is raised for a claim that fails.
+        For each export one check for each claim, up to the first that fails. Nothing is raised for a claim that fails.
 
     **Guarantees**
         * An accepted export has the files of its manifest with their hashes, no other files, and no links.
@@ -172,7 +175,7 @@ def verify_export(what: Release | DerivedTables, path: str | os.PathLike[str]) -
         * A workbook that another version of XlsxWriter or zlib wrote may differ. The check then rejects it and names
           both versions.
     """
-    return Verification(check_export([what], Path(path), contents))
+    return Verification(checks_of_files([(x, check_export([what], x, contents)) for x in map(Path, (path, *further))]))
 
 
 def contents(
