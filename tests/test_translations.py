@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import openpyxl
@@ -306,6 +307,40 @@ def test_exports_verify_in_every_language(tmp_path):
         (tmp_path / f"{language}.html").write_text(report.page(release(), language=language), encoding="utf-8")
         assert report.same([release()], tmp_path / f"{language}.html").holds
     assert "nord" in (tmp_path / "fr.tex").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("language", [*LANGUAGES, "fr-CH", "pt"])
+def test_what_readers_get_is_in_the_language_of_the_publication(language, tmp_path, monkeypatch):
+    built = answered(fn.plan(replace(publication(), language=language, translations={}), gap=None))
+    tables = fn.make_integer_tables(built, ["area by age"], simulations=2)
+    expected = {"fr-CH": "fr", "pt": "en"}.get(language, language)
+    monkeypatch.chdir(tmp_path)
+    built.write("out")
+    tables.write("integers")
+    for what, options in ((built, []), (tables, ["--integers", "integers"]), (built.plan, None)):
+        page = report.page(what)
+        assert page == report.page(what, language=expected)
+        assert f'<html lang="{expected}">' in page
+        if options is None:
+            continue
+        for name in ("a.tex", "a.html"):
+            kind = "export" if name == "a.tex" else "report"
+            assert ended(["write", kind, "out", "-o", name, *options]) == 0
+            stated, chosen = Path(name), Path(f"chosen-{name}")
+            (fn.export if kind == "export" else fn.report)(what, chosen, language=expected)
+            assert stated.read_bytes() == chosen.read_bytes()
+            assert ended(["verify", "out", *options, f"--{kind}", name]) == 0
+            for path in (stated, chosen, *Path().glob("*.manifest.json")):
+                path.unlink()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_page_says_to_search_engines_in_which_language_its_texts_are(language):
+    page = report.page(release(), language=language)
+    described = json.loads(re.search(r'<script type="application/ld\+json">(.*?)</script>', page)[1])
+    titles = {"en": "People", "fr": "Population", "de": "Bevölkerung"}
+    expected = language if language in titles else "en"
+    assert (described["inLanguage"], described["name"]) == (expected, titles[expected])
 
 
 def test_a_question_takes_the_main_language(tmp_path, monkeypatch):

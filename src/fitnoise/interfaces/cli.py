@@ -268,10 +268,6 @@ def _ledger(text: str, *, required: bool = True) -> click.Option:
     return _file("--ledger ledger_file", text, required=required)
 
 
-def _language(languages: str) -> click.Option:
-    return _option("--language", f"Language: {languages}.", default="en", show_default=True)
-
-
 # Parameters of several commands
 
 _AS_JSON = _flag("--json as_json", "Print a JSON document on stdout, or an error as JSON on stderr.")
@@ -292,7 +288,7 @@ _DERIVED = (
 )
 _NAMES = _option("--table names", "Table to write; repeatable (default: all).", metavar="NAME", multiple=True)
 _APPEARANCE = (
-    _language("en, de, es, fr or it"),
+    _option("--language", "Language: en, de, es, fr or it (default: that of the publication)."),
     _flag("--totals", "Add sums over attributes shown value by value, with their own margins."),
     _option(
         "--reliability-bands bands",
@@ -882,7 +878,7 @@ _add(
     """,
     [
         click.Argument(["folder"], type=_FILE, default="."),
-        _language("en or de"),
+        _option("--language", "Language: en or de.", default="en", show_default=True),
         _option(
             "--data", "Data outside FOLDER: env:NAME or spark:TABLE; repeatable.", metavar="env:NAME", multiple=True
         ),

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from fitnoise.messages import Message, Translator, Value, translator
+from fitnoise.messages import LANGUAGES, Message, Translator, Value, translator
 from fitnoise.request.attributes import FROM, NAME, Attribute
 from fitnoise.request.publication import Publication
 from fitnoise.request.translations import Translation
@@ -32,6 +32,12 @@ _RANGE = " – "
 """The sign between the ends of a range of labels."""
 
 
+def language_of(publication: Publication) -> str:
+    """Return the code of the language in which reports show a publication; English if reports lack its language."""
+    code = publication.language.split("-")[0]
+    return code if code in LANGUAGES else "en"
+
+
 def wording(language: str, publications: Iterable[Publication]) -> Translator:
     """Return a language with the names and labels that publications have in it.
 
@@ -49,7 +55,7 @@ def wording(language: str, publications: Iterable[Publication]) -> Translator:
     # In reverse order, so that the words of the first publication replace those of the others.
     for publication in reversed(tuple(publications)):
         # The default names of tables are English, so a publication in another language needs no texts to name them.
-        default = Translation() if language == publication.language != "en" else None
+        default = Translation() if language == language_of(publication) != "en" else None
         texts = publication.translations.get(language, default)
         attributes |= publication.domain.items()
         if texts is not None:

@@ -67,7 +67,8 @@ def schema_org(source: Tabled, title: str, language: Translator) -> dict[str, An
             "name": title,
             "description": metadata.description or descriptions(source)[0][0],
             "identifier": dataset_id(source),
-            "inLanguage": publication.language,
+            # Title and description are in the language of the page only if the publication states them in it.
+            "inLanguage": language.code if language.code in publication.translations else publication.language,
             "version": metadata.version,
             "keywords": list(metadata.keywords),
             "license": metadata.licence_url,

@@ -24,7 +24,7 @@ from fitnoise.interfaces.exports.latex import latex
 from fitnoise.interfaces.exports.manifests import IN_FOLDER, check_export, manifest, manifest_place, versions_for
 from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
-from fitnoise.interfaces.wording import wording
+from fitnoise.interfaces.wording import language_of, wording
 from fitnoise.messages import Translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
@@ -50,7 +50,7 @@ def export(
     what: Release | DerivedTables,
     path: str | os.PathLike[str],
     *,
-    language: str = "en",
+    language: str | None = None,
     bands: Bands | None = None,
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
@@ -65,7 +65,8 @@ def export(
         what: Release, integer tables or combination with the tables.
         path: Place of the export: a name in .xlsx or .tex, or a name without an ending for the folder of a data
             package. Nothing may exist there; for a file, neither may NAME.manifest.json.
-        language: Language of workbooks and LaTeX: "en", "de", "es", "fr" or "it". A data package is in English.
+        language: Language of workbooks and LaTeX: "en", "de", "es", "fr" or "it". Default: the language of the
+            publication; English if reports lack it. A data package is in English.
         bands: Rule that classes numbers as reliable, to be used with care, or too wide.
         totals: True if workbooks and LaTeX have totals over each attribute that a table shows value by value.
         tables: Names of the tables to write, or the name of one; default all.
@@ -84,7 +85,7 @@ def export(
 
     Raises:
         ReleaseError: The name has another ending, XlsxWriter or pysdmx is not installed, the language or a table is
-            unknown, or a table is named twice. Or a data package has another language or totals, or a file has a
+            unknown, or a table is named twice. Or a data package is given a language or totals, or a file has a
             licence or SDMX. Or standard errors are unusable, of another table, or of means or biased
             numbers. Or there are more than a million numbers, or the place exists or cannot be written.
 
@@ -102,6 +103,7 @@ def export(
     _refuse_unused(target, language=language, totals=totals, licence=licence, sdmx=sdmx)
     side = manifest_place(target)
     names = _names(what, tables)
+    language = language or language_of(releases(what)[0].plan.publication)
     options: dict[str, Any] = {"language": language, "bands": bands, "totals": totals, "tables": names}
     listed = list_errors(what, sampling_errors, names)
     options |= {"licence": licence, "sdmx": sdmx, "sampling_errors": listed}
@@ -204,12 +206,12 @@ def contents(
     yield path.name, FORMATS[path.suffix.lower()](what, laid, translation, bands)
 
 
-def _refuse_unused(target: Path, *, language: str, totals: bool, licence: str | None, sdmx: bool) -> None:
+def _refuse_unused(target: Path, *, language: str | None, totals: bool, licence: str | None, sdmx: bool) -> None:
     """Raise ReleaseError for an option that this kind of export would ignore."""
     unused = (
         {"licence": licence is not None, "sdmx": sdmx}
         if target.suffix
-        else {"language": language != "en", "totals": totals}
+        else {"language": language is not None, "totals": totals}
     )
     for name, is_given in unused.items():
         if is_given:

@@ -28,7 +28,7 @@ from fitnoise.interfaces.pages.fragments import (
     title,
 )
 from fitnoise.interfaces.reports.plans import plan_report
-from fitnoise.interfaces.wording import wording
+from fitnoise.interfaces.wording import language_of, wording
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.messages import Message, Translator, Value, ValueKind
 from fitnoise.planning.plan import Plan
@@ -77,7 +77,7 @@ def report(
     what: Plan | Release | DerivedTables,
     path: str | os.PathLike[str],
     *,
-    language: str = "en",
+    language: str | None = None,
     bands: Bands | None = None,
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
@@ -92,7 +92,7 @@ def report(
     Args:
         what: The plan, the release, integer tables, or a combination.
         path: The path of the new file; its name ends in .html.
-        language: "en", "de", "es", "fr" or "it".
+        language: "en", "de", "es", "fr" or "it". Default: the language of the publication; English if reports lack it.
         bands: The rule by which numbers of a release are called reliable, to be used with care, or too wide.
         totals: True if tables of a release have totals over each attribute that they show value by value, with margins.
         tables: The names of the tables to show, or the name of one; without effect for a plan. Default: of the first
@@ -143,13 +143,14 @@ def check_place(path: Path) -> None:
 def page(
     what: Plan | Release | DerivedTables,
     *,
-    language: str = "en",
+    language: str | None = None,
     bands: Bands | None = None,
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
     sampling_errors: ListedErrors | None = None,
 ) -> str:
     """Return the text of a report; arguments and errors as for :func:`report`, with listed standard errors."""
+    language = language or language_of(_publications(what)[0])
     page_input = content(
         what, language=language, bands=bands, totals=totals, tables=tables, sampling_errors=sampling_errors
     )
@@ -165,7 +166,7 @@ def _publications(what: Plan | Release | DerivedTables) -> list[Publication]:
 def content(
     what: Plan | Release | DerivedTables,
     *,
-    language: str = "en",
+    language: str | None = None,
     bands: Bands | None = None,
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
@@ -173,6 +174,7 @@ def content(
 ) -> dict[str, Any]:
     """Return the input of the template of a report; arguments and errors as for :func:`page`."""
     chosen, listed = _chosen(tables), sampling_errors or {}
+    language = language or language_of(_publications(what)[0])
     rule = None if bands is None else [bands.reliable, bands.care]
     page_language = wording(language, _publications(what))
 
