@@ -271,6 +271,16 @@ def test_a_correction_that_cannot_be_is_refused_before_a_charge(copied, code, op
     assert state(copied) == before
 
 
+def test_a_finished_correction_is_repeated_only_on_request(copied):
+    """The error must name the newer release, because the call named the older one."""
+    before = state(copied)
+    with refused("ledger.released-before") as raised:
+        correct(copied, "again", "first", data=COUNTS + 1)
+    assert "Entry 3 of the ledger is the charge of this plan, for the correction of entry 1," in raised.value.given
+    assert "To correct the release of entry 3, name that release under --supersedes." in raised.value.action
+    assert state(copied) == before
+
+
 def test_a_long_reason_is_accepted(tmp_path):
     release(tmp_path, "r")
     reason = "é" * MAX_REASON_CHARACTERS

@@ -647,12 +647,13 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
                 "Wait until it has ended, then run the command again.",
                 _NOTHING,
             )
+        corrected = f", for the correction of entry {call.supersedes[0].entry.sequence}" if call.supersedes else ""
         raise LedgerError(
             "released-before",
-            f"Entry {number} of the ledger is the charge of this plan, and its release was finished.",
+            f"Entry {number} of the ledger is the charge of this plan{corrected}, and its release was finished.",
             "A second measurement needs a second charge.",
-            "To correct the release, name it under --supersedes. To measure the plan again, for a second charge, use "
-            "--again (in Python again=True).",
+            f"To correct the release of entry {number}, name that release under --supersedes. To measure the plan "
+            "again, for a second charge, use --again (in Python again=True).",
             _NOTHING,
         )
     return None
