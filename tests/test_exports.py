@@ -666,6 +666,7 @@ def test_errors_of_exports(tmp_path, monkeypatch):
         ({"tables": ["none"]}, "release.unknown-table"),
         ({"tables": ["all", "all"]}, "release.repeated-table"),
         ({"language": "pt"}, "release.unknown-language"),
+        *(({"path": tmp_path / "p", "licence": x}, "release.unknown-licence") for x in ("CC0", "", "ftp://a.example")),
     ]
     for options, code in wrong:
         with refused(code):

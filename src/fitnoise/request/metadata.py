@@ -41,6 +41,9 @@ LICENCES = (
 )
 """The licences for data that can be named by their ids in the SPDX list; any other licence is named by its URL."""
 
+NEEDED_LICENCE = f"It must be one of these ids of the SPDX list, or a URL: {', '.join(LICENCES)}."
+"""The sentence of errors that says what a licence must be."""
+
 TEXTS = (
     "description",
     "publisher",
@@ -141,11 +144,11 @@ class Metadata:
                     OUTCOME,
                     place=key,
                 )
-        if self.licence is not None and self.licence not in LICENCES and not is_url(self.licence):
+        if self.licence is not None and not is_licence(self.licence):
             raise SpecError(
                 "metadata-licence-unknown",
                 f"The licence is {self.licence!r}.",
-                f"It must be one of these ids of the SPDX list, or a URL: {', '.join(LICENCES)}.",
+                NEEDED_LICENCE,
                 "Give an id, such as CC-BY-4.0, or the URL of another licence.",
                 OUTCOME,
                 place="licence",
@@ -192,6 +195,11 @@ class Metadata:
         by_name = {f.name: getattr(self, f.name) for f in fields(self)}
         document = by_name | {"keywords": list(self.keywords), "amount_units": dict(self.amount_units)}
         return {key: x for key, x in document.items() if x}
+
+
+def is_licence(text: str) -> bool:
+    """Return True if a text names a licence: an id of :data:`LICENCES`, or a URL."""
+    return text in LICENCES or is_url(text)
 
 
 def is_url(text: str) -> bool:

@@ -35,6 +35,7 @@ from fitnoise.reading.release_files import check_new_file, check_new_folder, rep
 from fitnoise.reading.table_sampling import ListedErrors, list_errors, listed_arrays
 from fitnoise.reading.verification import Verification, checks_of_files
 from fitnoise.request.arguments import checked
+from fitnoise.request.metadata import NEEDED_LICENCE, is_licence
 
 FORMATS: Mapping[str, Callable[[Tabled, Iterable[TableLayout], Translator, Bands | None], bytes]] = MappingProxyType(
     {".xlsx": workbook, ".tex": latex}
@@ -70,8 +71,8 @@ def export(
         bands: Rule that classes numbers as reliable, to be used with care, or too wide.
         totals: True if workbooks and LaTeX have totals over each attribute that a table shows value by value.
         tables: Names of the tables to write, or the name of one; default all.
-        licence: Licence of a data package, such as "CC-BY-4.0"; workbooks and LaTeX state none. Default: that of the
-            metadata.
+        licence: Licence of a data package, as :class:`Metadata` takes it: the SPDX id of a licence for data, such as
+            "CC-BY-4.0", or a URL. Workbooks and LaTeX state none. Default: that of the metadata.
         sdmx: True if a data package has its structure and numbers in SDMX, too (`fitnoise[sdmx]`).
         sampling_errors: For some tables, the standard errors of sampling: a CSV file or a data frame, as for
             :meth:`Estimates.with_sampling_error`. Margins and classes of these tables are then for noise and sampling
@@ -86,8 +87,9 @@ def export(
     Raises:
         ReleaseError: The name has another ending, XlsxWriter or pysdmx is not installed, the language or a table is
             unknown, or a table is named twice. Or a data package is given a language or totals, or a file has a
-            licence or SDMX. Or standard errors are unusable, of another table, or of means or biased
-            numbers. Or there are more than a million numbers, or the place exists or cannot be written.
+            licence or SDMX. Or the licence is neither a known id nor a URL. Or standard errors are unusable, of another
+            table, or of means or biased numbers. Or there are more than a million numbers, or the place exists or
+            cannot be written.
 
     **Guarantees**
         * The export depends on the data only through the noisy answers, and is the same whenever it is written.
@@ -100,7 +102,7 @@ def export(
     """
     target = Path(path)
     check_place(target)
-    _refuse_unused(target, language=language, totals=totals, licence=licence, sdmx=sdmx)
+    _check_options(target, language=language, totals=totals, licence=licence, sdmx=sdmx)
     side = manifest_place(target)
     names = _names(what, tables)
     language = language or language_of(releases(what)[0].plan.publication)
@@ -206,8 +208,8 @@ def contents(
     yield path.name, FORMATS[path.suffix.lower()](what, laid, translation, bands)
 
 
-def _refuse_unused(target: Path, *, language: str | None, totals: bool, licence: str | None, sdmx: bool) -> None:
-    """Raise ReleaseError for an option that this kind of export would ignore."""
+def _check_options(target: Path, *, language: str | None, totals: bool, licence: str | None, sdmx: bool) -> None:
+    """Raise ReleaseError for an option that this kind of export would ignore, and for an unknown licence."""
     unused = (
         {"licence": licence is not None, "sdmx": sdmx}
         if target.suffix
@@ -223,6 +225,15 @@ def _refuse_unused(target: Path, *, language: str | None, totals: bool, licence:
                 UNWRITTEN,
                 place=name,
             )
+    if licence is not None and not is_licence(licence):
+        raise ReleaseError(
+            "unknown-licence",
+            f"The licence is {licence!r}.",
+            NEEDED_LICENCE,
+            "Give an id, such as CC-BY-4.0, or the URL of another licence.",
+            UNWRITTEN,
+            place="licence",
+        )
 
 
 def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:
