@@ -17,6 +17,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import openpyxl
 import pytest
 from csvw import CSVW, TableGroup
 from hypothesis import given
@@ -29,6 +30,7 @@ from rdflib.namespace import DCAT, DCTERMS, RDF
 import fitnoise as fn
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports import sdmx
+from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.interfaces.exports.sdmx import ids
 from fitnoise.interfaces.pages import report
 from fitnoise.interfaces.render import printable
@@ -489,6 +491,38 @@ def test_a_correction_names_what_it_replaces(tmp_path):
     assert book.findtext(f".//{DDI}verStmt/{DDI}notes") == "a file was missing"
     report = fn.report(later, tmp_path / "later.html").read_text(encoding="utf-8")
     assert '"correction": ["a file was missing"]' in report
+
+
+@pytest.mark.parametrize("kind", ["release", "integers", "combination"])
+@pytest.mark.parametrize("stated", [Metadata(), STATED_FOR_COUNTS], ids=["plain", "stated"])
+def test_every_export_of_a_correction_names_what_it_replaces(kind, stated, tmp_path):
+    """Detects a file that could be read without the news that its release is a correction, and why."""
+    release = counts(50, stated)
+    entry, later_entry = (EntryReference(n, f"{n}" * 64) for n in (7, 8))
+    chain = [Superseded(entry, "0" * 64, "a file was missing")]
+    later = fn.Release(release.plan, release.answers, entry=later_entry, supersedes=chain)
+    source = {
+        "release": lambda: later,
+        "integers": lambda: fn.make_integer_tables(later, simulations=0),
+        "combination": lambda: fn.combine(later, counts(51, stated), same_records=True),
+    }[kind]()
+    sentence = "of ledger entry 8 supersedes that of entry 7" if kind == "combination" else "of ledger entry 7"
+    for ending in FORMATS:
+        fn.export(source, tmp_path / f"a{ending}")
+    sheets = openpyxl.load_workbook(tmp_path / "a.xlsx").worksheets
+    described = {f"sheet {x.title}": " ".join(str(c.value) for row in x.iter_rows() for c in row) for x in sheets}
+    described |= {x.name: x.read_text(encoding="utf-8") for x in tmp_path.glob("a.tex")}
+    package = fn.export(source, tmp_path / "package", sdmx=True)
+    files = [x for x in package.rglob("*") if x.suffix in (".json", ".jsonld", ".xml") and x.name != "manifest.json"]
+    described |= {x.name: x.read_text(encoding="utf-8") for x in files}
+    assert len(described) == len(sheets) + 1 + (2 if stated == Metadata() else 5)
+    for name, text in described.items():
+        assert sentence in text, name
+        assert "a file was missing" in text, name
+    descriptor = json.loads((package / "datapackage.json").read_text(encoding="utf-8"))
+    assert descriptor["supersedes"] == [x.document() for x in chain]
+    assert all("a file was missing" in x["description"] for x in (descriptor, *descriptor["resources"]))
+    assert fn.verify_export(source, package)
 
 
 def test_days_are_a_time_range_of_sdmx(tmp_path):

@@ -8,11 +8,12 @@ from fitnoise import __version__
 from fitnoise.interfaces.pages.fragments import (
     MARKS,
     caption,
+    corrections,
+    exported_notes,
     hashes,
     heading,
     labelled,
     margin_text,
-    notes,
     numbers,
     title,
 )
@@ -58,11 +59,12 @@ def latex(source: Tabled, tables: Iterable[TableLayout], language: Translator, b
     out = [
         f"% {escaped(title(publication, language))}: fitnoise {__version__}, {hashes(source)}",
         *([] if language.unreviewed is None else [f"% {escaped(language.unreviewed)}"]),
+        *(f"% {escaped(x)}" for x in corrections(source, language)),
         r"% \usepackage[T1]{fontenc}\usepackage{booktabs,longtable,textcomp}",
     ]
     for table in tables:
         out += ["", *_longtable(table, language)]
-        note_text = r"\par ".join(escaped(x) for x in notes(table, language, source, bands))
+        note_text = r"\par ".join(escaped(x) for x in exported_notes(table, language, source, bands))
         out.append(f"{{\\footnotesize\\noindent {note_text}\\par}}")
     return ("\n".join(out) + "\n").encode()
 

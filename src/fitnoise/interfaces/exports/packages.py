@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from fitnoise.interfaces.exports.catalogues import dcat
+from fitnoise.interfaces.exports.catalogues import dcat, superseded
 from fitnoise.interfaces.exports.csvw import csvw
 from fitnoise.interfaces.exports.ddi import ddi
 from fitnoise.interfaces.exports.resources import Column, Resource, descriptions, first_publication, resource
 from fitnoise.interfaces.exports.sdmx import Structure
-from fitnoise.interfaces.pages.fragments import title
+from fitnoise.interfaces.pages.fragments import corrections, title
 from fitnoise.kernel.arrays import Floats
 from fitnoise.messages import english, map_messages, translator
 from fitnoise.reading.bands import Bands
@@ -95,13 +95,14 @@ def _descriptor(source: Tabled, title_text: str, resources: list[Resource], lice
         "profile": "tabular-data-package",
         "name": re.sub(r"[^a-z0-9._-]+", "-", slug(publications[0].title or "release").lower()) or "release",
         "title": title_text,
-        "description": descriptions(source)[0][0],
+        "description": " ".join([descriptions(source)[0][0], *corrections(source, translator("en"))]),
         **({} if metadata.version is None else {"version": metadata.version}),
         **({"keywords": list(metadata.keywords)} if metadata.keywords else {}),
         **({} if licence is None else {"licenses": [{"path" if is_url(licence) else "name": licence}]}),
         **({} if metadata.publisher is None else {"contributors": [{k: x for k, x in contributor.items() if x}]}),
         "sources": [{"title": name} for name in dict.fromkeys(p.source.name for p in publications)],
         **_privacy(source),
+        **({"supersedes": [x.document() for x in earlier]} if (earlier := superseded(source)) else {}),
         "resources": [
             {
                 "name": re.sub(r"[^a-z0-9._-]", "-", x.id.lower()),

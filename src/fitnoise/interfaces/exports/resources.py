@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
-from fitnoise.interfaces.pages.fragments import caption, notes
+from fitnoise.interfaces.pages.fragments import caption, exported_notes
 from fitnoise.interfaces.wording import wording
 from fitnoise.messages import Translator, english, translator
 from fitnoise.reading.bands import Bands
@@ -145,7 +145,7 @@ def resource(
         bands: The rule of reliability.
     """
     language, workload = translator("en"), publication_of(source, table.name).workload
-    described = " ".join([caption(table, language), *notes(table, language, source, bands)])
+    described = " ".join([caption(table, language), *exported_notes(table, language, source, bands)])
     stubs = zip(workload[table.name].labels(workload.domain), workload[table.name].stubs(workload.domain), strict=True)
     codes = {}
     for attribute, stub in stubs:

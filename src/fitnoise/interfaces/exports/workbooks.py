@@ -17,10 +17,11 @@ from fitnoise.interfaces.pages.fragments import (
     MARKS,
     NOISE_ONLY,
     caption,
+    corrections,
+    exported_notes,
     hashes,
     heading,
     labelled,
-    notes,
     numbers,
     title,
 )
@@ -67,6 +68,9 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
         row = 2
         if language.unreviewed is not None:
             front.write_string(1, 0, language.unreviewed, looks["soft"])
+        for text in corrections(source, language):
+            front.write_string(row, 0, printable(text))
+            row += 1
         for i, table in enumerate(tables, 1):
             # Excel takes 31 characters for the name of a sheet, and 255 for the text of a link.
             table_name = printable(language.name(table.name))
@@ -174,7 +178,7 @@ def _sheet(
                 _write_error(sheet, (4 + i, first_column + k), float(x[i, j]), name, looks)
             if table.bands is not None and MARKS[table.bands[i, j]]:
                 sheet.write_string(4 + i, first_column + each - 1, MARKS[table.bands[i, j]])
-    for k, text in enumerate(notes(table, language, source, bands)):
+    for k, text in enumerate(exported_notes(table, language, source, bands)):
         sheet.write_string(5 + len(table.rows) + k, 0, printable(text), looks["soft"])
     # Headings and labels stay in view while a reader scrolls through a long table.
     sheet.freeze_panes(4, stubs)

@@ -352,6 +352,24 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
         yield language.translate("page.bands.signed" if table.signed else "page.bands.unsigned", care=care, wide=wide)
 
 
+def exported_notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands | None) -> Iterator[str]:
+    """Yield the notes below a table that readers see without its report: those of reports, and the corrections."""
+    yield from notes(table, language, tabled, bands)
+    yield from corrections(tabled, language)
+
+
+def corrections(tabled: Tabled, language: Translator) -> Iterator[str]:
+    """Yield a sentence for each earlier release that the releases of some tables supersede, with the reason."""
+    for release in releases(tabled):
+        for x in release.supersedes:
+            earlier = language.number(x.entry.sequence)
+            if len(releases(tabled)) == 1 or release.entry is None:
+                yield language.translate("page.reading.supersedes", n=earlier, reason=x.reason)
+            else:
+                later = language.number(release.entry.sequence)
+                yield language.translate("page.reading.corrects", later=later, earlier=earlier, reason=x.reason)
+
+
 def _universe(workload: Workload, name: str, plan: Plan, language: Translator) -> Iterator[str]:
     """Yield the sentences about the records that a table counts."""
     source, unit = plan.publication.source, plan.publication.unit
