@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
@@ -22,6 +22,7 @@ from fitnoise.messages import english
 from fitnoise.reading.release_files import to_json
 from fitnoise.request.known_totals import KnownTotals, confirmation, parse_totals
 from fitnoise_check import plan as checker
+from fitnoise_check.exact import Wrong
 from refused import refused
 from replayed_noise import Replay
 from tolerances import GAP, LOOSE, as_often_as
@@ -185,6 +186,11 @@ def test_the_program_without_fitnoise_agrees(tmp_path, capsys):
     (tmp_path / "plan.json").write_text(planned(of_sizes(**STATES[0]), STATES[1], ("state",)).to_json())
     assert checker.main(str(tmp_path / "plan.json")) == 0
     assert "bound as stated" in capsys.readouterr().out
+    text = planned(of_sizes(a=2, b=3), [("ab", 1)], ()).to_json().encode()
+    assert [*checker.check(text)][-1].startswith("  bound as stated")
+    for other in (b'"by":["c"],', b'"by":[],"origin":"these data",'):
+        with pytest.raises(Wrong, match="public totals"):
+            [*checker.check(text.replace(b'"by":[],', other))]
 
 
 # --- releases ---------------------------------------------------------------------------------------------------------
@@ -208,8 +214,8 @@ TOTALS = COUNTS.sum(axis=(1, 2))
 TEXT = "number,state\n" + "".join(f"{n},{s}\n" for n, s in zip(TOTALS, ["Ohio", "Iowa", "Utah"], strict=True))
 
 
-def release(folder, text=TEXT, data=COUNTS, plan=PLAN, name="out", file="totals.csv", **options):
-    (folder / file).write_text(text, encoding="utf-8", newline="")
+def release(folder, text=TEXT, data=COUNTS, plan=PLAN, name="out", file="totals.csv", encoding="utf-8", **options):
+    (folder / file).write_text(text, encoding=encoding, newline="")
     given_options = {"public": folder / file, "public_confirm": SENTENCE} | options
     return fn.release(plan, data, ledger=folder / "ledger.db", directory=folder / name, **given_options)
 
@@ -389,8 +395,21 @@ def test_the_command_asks_for_the_sentence(tmp_path, capsys):
     assert "the totals by state were public before" in capsys.readouterr().out
     main(["ask", str(tmp_path / "out"), "count()", "--by", "state"])
     assert "intervals are right only if they are" in capsys.readouterr().out
+    main(["ask", str(tmp_path / "out"), "count()", "--by", "state", "--csv"])
+    assert "intervals are right only if they are" in capsys.readouterr().err
+    main(["write", "record", str(tmp_path / "out"), "-o", str(tmp_path / "record.yaml")])
+    assert 'unprotected_quantities: "the totals by state were public before' in (tmp_path / "record.yaml").read_text()
+    write_release_without_totals(tmp_path)
+    capsys.readouterr()
+    main(["ask", str(tmp_path / "other"), "other.count()", "--other", str(tmp_path / "out")])
+    assert "the totals by state were public before" in capsys.readouterr().out
     main(["write", "report", str(tmp_path / "out"), "-o", str(tmp_path / "page.html")])
     assert "intervals are right only if they are" in (tmp_path / "page.html").read_text()
+
+
+def write_release_without_totals(folder):
+    plan = fn.plan(fn.Workload(DOMAIN, TABLES), source=fn.DataSource("people"))
+    fn.release(plan, COUNTS, ledger=folder / "ledger.db", directory=folder / "other")
 
 
 @pytest.mark.parametrize(
@@ -400,13 +419,19 @@ def test_the_command_asks_for_the_sentence(tmp_path, capsys):
         ({"public_confirm": None}, "public-not-confirmed"),
         ({"public_confirm": SENTENCE.replace("totals", "others")}, "public-not-confirmed"),
         ({"text": TEXT.replace("state", "place")}, "public-file-columns"),
-        ({"text": TEXT + "5,Ohio,1\n"}, "public-file-columns"),
+        ({"text": TEXT + "5,Ohio,1\n"}, "public-row-length"),
+        ({"text": TEXT.replace(f"{TOTALS[0]},", "1,000,")}, "public-row-length"),
+        ({"text": TEXT + "\n"}, "public-row-length"),
+        ({"file": "totals\n.csv"}, "public-file-name"),
+        ({"text": TEXT.replace("Ohio", "\u00c4"), "encoding": "latin-1"}, "file-not-utf8"),
         ({"text": ""}, "public-file-columns"),
         ({"text": TEXT.replace("Ohio", 'Oh"io"').replace("number", '"number')}, "public-file-no-csv"),
         ({"text": TEXT.replace(str(TOTALS[0]), "-1")}, "public-number-unusable"),
         ({"text": TEXT.replace(str(TOTALS[0]), "1.0")}, "public-number-unusable"),
         ({"text": TEXT.replace(str(TOTALS[0]), "9" * 16)}, "public-number-unusable"),
-        ({"text": TEXT + "5,Ohio\n"}, "public-rows-misfit"),
+        ({"text": TEXT + "5,Ohio\n"}, "public-cell-twice"),
+        ({"text": TEXT.replace(f"{TOTALS[2]},Utah\n", "")}, "public-cell-missing"),
+        ({"text": "number,state\n"}, "public-cell-missing"),
         ({"text": TEXT.replace("Iowa", "Ohio")}, "public-cell-twice"),
         ({"text": TEXT.replace("Iowa", "Idaho")}, "public-value-unknown"),
     ],
@@ -446,6 +471,58 @@ def test_codes_labels_and_missing_values_name_cells():
     assert totals.numbers.tolist() == [2, 1]
     total = parse_totals("t.csv", "number\n12\n", KnownTotals((), REGISTER), truth)
     assert total.numbers == 12
+    with refused("release.public-cell-missing"):
+        parse_totals("t.csv", "number\n", KnownTotals((), REGISTER), truth)
+
+
+def test_a_text_that_is_a_code_and_another_label_names_no_cell():
+    crossed = fn.Domain(a=fn.Categorical({1: "2", 2: "1"}))
+    with refused("release.public-value-ambiguous"):
+        parse_totals("t.csv", totals_text({"1": 5, "2": 6}), KnownTotals(("a",), REGISTER), crossed)
+    domain = fn.Domain(a=fn.Categorical({1: "1", 2: "two"}))
+    for rows in ({"1": 5, "2": 6}, {"1": 5, "two": 6}):
+        assert parse_totals("t.csv", totals_text(rows), KnownTotals(("a",), REGISTER), domain).numbers.tolist() == [
+            5,
+            6,
+        ]
+
+
+def totals_text(rows):
+    return "a,number\n" + "".join(f"{a},{n}\n" for a, n in rows.items())
+
+
+def test_an_absent_row_is_named():
+    with refused("release.public-cell-missing") as caught:
+        parse_totals(
+            "t.csv", "a,b,number\n0,0,1\n1,1,1\n0,1,1\n", KnownTotals(("b", "a"), REGISTER), of_sizes(a=2, b=2)
+        )
+    assert "no row for b = 0, a = 1" in str(caught.value)
+
+
+draws = st.tuples(st.lists(st.integers(1, 3), min_size=2, max_size=3), st.integers(0, 2**32))
+
+
+@settings(max_examples=20)
+@given(draws)
+def test_counts_by_public_attributes_are_the_totals_bit_by_bit(case):
+    """A question of public attributes has the integers of the file, for any answers and from every table."""
+    lengths, seed = case
+    rng = np.random.default_rng(seed)
+    sizes = dict(zip("abc", [*lengths, 2][:3], strict=False)) | {"z": 2}
+    public = tuple(rng.permutation(list(sizes)[:-1])[: rng.integers(0, 3)].tolist())
+    domain = of_sizes(**sizes)
+    displayed = rng.permutation(list(sizes)).tolist()
+    plan = planned(domain, [(tuple(displayed), 30.0), (("z",), 7.0)], public)
+    totals = rng.integers(0, 1000, [sizes[a] for a in public])
+    rows = "".join(",".join(map(str, (*cell, totals[cell]))) + "\n" for cell in np.ndindex(*totals.shape))
+    file = parse_totals("t.csv", ",".join((*public, "number")) + "\n" + rows, plan.publication.public, domain)
+    answers = [rng.integers(-(10**7), 10**7, n) for n in plan.table_part.strategy.lengths]
+    result = fn.Release(plan, answers, public_totals=file)
+    for names in {public, public[1:], public[:1], ()}:
+        counts = result.count(by=list(names))
+        summed = totals.sum(axis=tuple(i for i, a in enumerate(public) if a not in names))
+        assert np.array_equal(np.asarray(counts.value), summed)
+        assert not np.any(counts.std_error)
 
 
 def test_an_interrupted_release_is_finished_with_its_own_file(tmp_path, monkeypatch):
@@ -536,13 +613,13 @@ def test_further_tables_rules_and_earlier_plans_are_refused():
     workload = fn.Workload(DOMAIN, TABLES_OF_TWO)
     further = fn.Publication(fn.Workload(DOMAIN, [fn.table("sex", margin=9)]))
     ruled = DOMAIN.without(state="Ohio", status="other")
-    for settings in (
+    for options in (
         {"workload": workload, "further_tables": (further,)},
         {"workload": workload, "composed_with": ("0" * 64,)},
         {"workload": fn.Workload(ruled, TABLES_OF_TWO)},
     ):
         with refused("spec.public-unsupported", key="public"):
-            fn.Publication(public=BY_STATE, **settings)
+            fn.Publication(public=BY_STATE, **options)
 
 
 @pytest.mark.parametrize(
@@ -565,8 +642,9 @@ def test_places_are_no_attributes_of_totals():
     domain = fn.Domain(geo=geo, sex=fn.Categorical(["f", "m"]))
     workload = fn.Workload(domain, [fn.table("region", "sex", margin=9), fn.table("district", margin=9)])
     for name in ("region", "geo"):
-        with refused("spec.public-attribute-not-shown"):
+        with refused("spec.public-attribute-not-shown") as caught:
             fn.plan(workload, public=KnownTotals((name,), REGISTER))
+        assert "a table shows: ['sex']" in str(caught.value)
     # totals of another attribute work
     plan = fn.plan(workload, public=KnownTotals(("sex",), REGISTER))
     assert plan.table_part.mechanism.name == "fit-for-use"
@@ -582,6 +660,11 @@ def test_other_mechanisms_are_refused(name):
     with refused("plan.mechanism-does-not-suit") as caught:
         fn.plan(fn.Workload(DOMAIN, TABLES_OF_TWO), public=BY_STATE, mechanism=name)
     assert "totals of some attributes are public" in str(caught.value)
+
+
+def test_noise_of_two_kinds_is_not_compared():
+    with refused("plan.comparison-with-public-totals"):
+        fn.compare(fn.Publication(fn.Workload(DOMAIN, TABLES_OF_TWO), public=BY_STATE))
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,17 @@ def test_incomplete_release_requests_are_refused(client, at_once):
     assert client.studio.releases.numbers() == []
 
 
+def test_a_plan_with_public_totals_is_released_by_the_command(tmp_path, monkeypatch):
+    totals = '[[public]]\nby = ["area"]\nsource = "register"\n\n'
+    text = SPEC.replace("[[tables]]", totals + "[[tables]]", 1).replace('cumulative = "age"', "")
+    text = text.replace('\nattributes = ["area"]', '\nname = "first"\nattributes = ["area", "age"]', 1)
+    with opened(filled(tmp_path / "f", text), monkeypatch) as client:
+        client.certified()
+        refused = client.post("/release", {"data": client.number("people.csv"), "out": "r"})
+        assert (refused.status_code, "fitnoise release --public" in refused.text) == (422, True), refused.text
+        assert client.studio.releases.numbers() == []
+
+
 def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_once):
     now = [0.0]
     with opened(filled(tmp_path / "f"), monkeypatch, clock=lambda: now[0]) as client:

@@ -33,7 +33,14 @@ from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
-from fitnoise.reading.description import MAX_REASON_CHARACTERS, Superseded, TotalsReference, is_reason
+from fitnoise.reading.description import (
+    MAX_FILE_CHARACTERS,
+    MAX_REASON_CHARACTERS,
+    Superseded,
+    TotalsReference,
+    is_file_name,
+    is_reason,
+)
 from fitnoise.reading.refusals import UNWRITTEN
 from fitnoise.reading.release import Release, drawn_digest, to_write
 from fitnoise.reading.release_files import (
@@ -311,6 +318,15 @@ def _confirmed_totals(plan: Plan, public: str | os.PathLike[str] | None, stated:
     if declared is None or public is None:
         return None
     path = Path(public)
+    if not is_file_name(path.name):
+        raise ReleaseError(
+            "public-file-name",
+            f"The name of the file of public totals is {path.name!r}.",
+            f"The release states it, so it has printable characters alone, and at most {MAX_FILE_CHARACTERS}.",
+            "Rename the file.",
+            _NOTHING,
+            place="public",
+        )
     if stated != (sentence := confirmation(path.name)):
         raise ReleaseError(
             "public-not-confirmed",

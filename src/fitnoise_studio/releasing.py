@@ -203,10 +203,18 @@ class Releases:
 
         Raises:
             ReleaseError: A name is invalid or taken, no data are given, or the data do not exist or are one of the
-                files of codes.
+                files of codes. Or the plan has public totals.
             LedgerError: The ledger cannot be read.
         """
         self._folder.target(out)
+        if plan.publication.public is not None:
+            raise ReleaseError(
+                "public-totals-in-studio",
+                "The plan has public totals.",
+                "Their file and its confirmation are given on the command line or in Python.",
+                "Release the plan with fitnoise release --public.",
+                "Nothing was measured.",
+            )
         if not data:
             raise no_data()
         self._folder.refuse_codes(data, codes)

@@ -43,6 +43,7 @@ from fitnoise.interfaces.reports.releases import (
     integers_report,
     microdata_report,
     periods_report,
+    public_statements,
     receipt_report,
     release_report,
     superseded_section,
@@ -600,11 +601,12 @@ def ask_command(
         say(message)
     if as_csv:
         # a CSV file has numbers alone, so the assumptions go next to it
-        for message in result.assumptions:
+        for message in (*result.assumptions, *public_statements(release, other_release)):
             say(message)
         emit_csv(csv_text(frame, fixed=()))
     else:
-        _print_report(answer_report(release, expression, result, frame, simultaneous=simultaneous), as_json)
+        report = answer_report(release, expression, result, frame, simultaneous=simultaneous, other=other_release)
+        _print_report(report, as_json)
 
 
 def combine_command(

@@ -134,14 +134,32 @@ class RebuiltTables:
     def _table_of_totals(self, axes: Sequence[int], totals: Floats) -> Floats:
         """Return the public totals as a table along some axes, with equal shares for the values of other attributes."""
         d = self.part.decomposition
-        public = [d.exchangeable.index(a) for a in self.part.publication.public_attributes or ()]
-        shared = [a for a in public if a in axes]
-        summed = totals.sum(axis=tuple(i for i, a in enumerate(public) if a not in axes))
-        ordered = summed.transpose([shared.index(a) for a in axes if a in public])
+        is_public, ordered = self._totals_by([d.exchangeable[a] for a in axes], totals)
+        public = [a for a, x in zip(axes, is_public, strict=True) if x]
         shape = [d.sizes[a] for a in axes]
         others = math.prod(n for a, n in zip(axes, shape, strict=True) if a not in public)
         lengths = [n if a in public else 1 for a, n in zip(axes, shape, strict=True)]
         return np.broadcast_to(ordered.reshape(lengths) / others, shape)
+
+    def public_sums(self, table: int) -> tuple[tuple[bool, ...], Floats] | None:
+        """Return the public totals that a table shows, by its public attributes; None without public totals.
+
+        Args:
+            table: The index of the table.
+
+        Returns:
+            For each attribute of the table, True if it is public, and the totals by those that are.
+        """
+        if self._totals is None:
+            return None
+        return self._totals_by(self.part.publication.workload.tables[table].attributes, self._totals)
+
+    def _totals_by(self, names: Sequence[str], totals: Floats) -> tuple[tuple[bool, ...], Floats]:
+        """Return for each of some attributes if it is public, and the public totals by those that are, in order."""
+        public = self.part.publication.public_attributes or ()
+        shared = [a for a in public if a in names]
+        summed = totals.sum(axis=tuple(i for i, a in enumerate(public) if a not in names))
+        return tuple(a in public for a in names), summed.transpose([shared.index(a) for a in names if a in public])
 
 
 @final

@@ -302,8 +302,8 @@ def compare(
         progress: As in :func:`plan`.
 
     Raises:
-        PlanError: The publication is for a small database, or does not have exactly one group of tables. Or a complete
-            publication is given with an epsilon or a delta.
+        PlanError: The publication is for a small database, has public totals, or does not have exactly one group of
+            tables. Or a complete publication is given with an epsilon or a delta.
         SpecError: A budget or a cap is not an ε.
         CapExceeded: Every alternative costs more than the cap.
         FitnoiseError: Gaussian noise cannot be planned; the errors are those of :func:`plan`.
@@ -320,6 +320,14 @@ def compare(
             "The publication is for a small database.",
             "Laplace and Gaussian noise are compared for unbiased answers only.",
             "Call fn.plan instead.",
+            "No plan was made.",
+        )
+    if publication.public is not None:
+        raise PlanError(
+            "comparison-with-public-totals",
+            "The publication has public totals.",
+            "Only Gaussian noise leaves out public totals, so there is nothing to compare.",
+            "Call fn.plan instead (fitnoise plan without --compare).",
             "No plan was made.",
         )
     mechanisms = mechanisms_of(publication)

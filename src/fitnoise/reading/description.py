@@ -153,6 +153,15 @@ class Superseded:
         return Message("report.supersedes.release", (Value("entry", self.entry.sequence), Value("reason", self.reason)))
 
 
+def is_file_name(name: object) -> bool:
+    """Return True if a value is a name of a file that release.json can state.
+
+    Args:
+        name: The value.
+    """
+    return isinstance(name, str) and name.isprintable() and 0 < len(name) <= MAX_FILE_CHARACTERS
+
+
 @final
 @dataclass(frozen=True)
 class TotalsReference:
@@ -169,8 +178,11 @@ class TotalsReference:
     sha256: str
 
     def __post_init__(self) -> None:
-        is_name = isinstance(self.file, str) and self.file.isprintable() and 0 < len(self.file) <= MAX_FILE_CHARACTERS
-        if not is_name or not isinstance(self.sha256, str) or not re.fullmatch("[0-9a-f]{64}", self.sha256):
+        if (
+            not is_file_name(self.file)
+            or not isinstance(self.sha256, str)
+            or not re.fullmatch("[0-9a-f]{64}", self.sha256)
+        ):
             raise _wrong_totals()
 
     def document(self) -> dict[str, Any]:

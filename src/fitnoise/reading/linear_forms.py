@@ -105,7 +105,12 @@ class AnswerSource:
         """Return all numbers of a table, and their sums along columns, as one vector."""
         if table not in self._table_numbers:
             numbers = self.rebuilt.table(self.part.publication.workload.tables[table].name)
-            self._table_numbers[table] = with_sums(numbers, numbers.ndim).ravel()
+            summed = with_sums(numbers, numbers.ndim)
+            if (public_sums := self.rebuilt.public_sums(table)) is not None:
+                # Rounding errors would remain in sums whose noise cancels, and counts by public attributes are exact.
+                is_public, totals = public_sums
+                summed[tuple(slice(None) if x else -1 for x in is_public)] = with_sums(totals, totals.ndim)
+            self._table_numbers[table] = summed.ravel()
         return self._table_numbers[table]
 
     @cached_property

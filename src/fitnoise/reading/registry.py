@@ -20,7 +20,14 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import english, rule_messages
 from fitnoise.planning import protection
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import condition_messages, describe, describe_enforcement, summarised_parts, universe
+from fitnoise.reading.description import (
+    condition_messages,
+    describe,
+    describe_enforcement,
+    public_totals,
+    summarised_parts,
+    universe,
+)
 from fitnoise.reading.release import Release
 from fitnoise.request.attributes import Amount
 from fitnoise.request.domain import Domain
@@ -65,7 +72,7 @@ def registry_record(release: Release, record_spec: RecordSpec | None = None) -> 
             "dp_variant": {
                 "variant_name": "Pure DP" if pure else "Zero-concentrated DP",
                 "data_domain": f"Any records with values, declared in public, of {declared}",
-                "unprotected_quantities": "The number of records" if publication.adjacency.fixes_size else "None",
+                "unprotected_quantities": _unprotected(plan),
             },
             "privacy_loss": {
                 "privacy_unit": unit.name,
@@ -104,6 +111,13 @@ def _declared(domain: Domain, name: str) -> str:
         return ", or ".join([english(*rule_messages(attribute.coding_rules)), *attribute.missing_cells])
     range_text = f"{attribute.low:,} to {attribute.high:,} in steps of {attribute.step:,}"
     return ", or ".join([range_text, *attribute.missing_cells])
+
+
+def _unprotected(plan: Plan) -> str:
+    """Return the published numbers without noise: the number of records, or totals that were public before."""
+    if plan.publication.adjacency.fixes_size:
+        return "The number of records"
+    return "; ".join(map(english, public_totals(plan))) or "None"
 
 
 def _released(plan: Plan) -> str:

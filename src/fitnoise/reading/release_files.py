@@ -572,8 +572,16 @@ def read_text(path: Path) -> str:
             )
         with path.open(encoding="utf-8", newline="") as file:
             return file.read()
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         raise unreadable_file(path) from None
+    except UnicodeDecodeError:
+        raise ReleaseError(
+            "file-not-utf8",
+            f"{path.name!r} is no text in UTF-8.",
+            "",
+            "Save the file in the encoding UTF-8.",
+            "The file was not read.",
+        ) from None
 
 
 def read_companion(path: Path, companion: Path) -> str:

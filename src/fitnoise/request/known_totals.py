@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -129,8 +131,9 @@ def parse_totals(name: str, text: str, stated: KnownTotals, domain: Domain) -> T
         domain: The domain of the attributes.
 
     Raises:
-        ReleaseError: The file has other columns, an unknown value, or a number that is no whole number from 0. Or a
-            combination of values has no row or several rows, or the sum of all numbers is too large.
+        ReleaseError: The file has other columns, or a row of another length. Or a value is unknown, or is the code of
+            one value and the label of another. Or a number is no whole number from 0. Or a combination of values has no
+            row or several rows. Or the sum of all numbers is too large.
     """
     beginning = f"The file of public totals {name!r} has"
     try:
@@ -145,15 +148,25 @@ def parse_totals(name: str, text: str, stated: KnownTotals, domain: Domain) -> T
             UNMEASURED,
             place="public",
         ) from None
-    if sorted(header) != sorted((*stated.attributes, NUMBER)) or any(len(row) != len(header) for row in rows):
+    if sorted(header) != sorted((*stated.attributes, NUMBER)):
         raise ReleaseError(
             "public-file-columns",
-            f"{beginning} the columns {header}, or a row of another length.",
-            f"It needs the columns {[*stated.attributes, NUMBER]}, and a field for each of them in every row.",
+            f"{beginning} the columns {header}.",
+            f"It needs the columns {[*stated.attributes, NUMBER]}, in any order, with commas between them.",
             "Correct the file.",
             UNMEASURED,
             place="public",
         )
+    for i, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise ReleaseError(
+                "public-row-length",
+                f"{beginning} {len(row)} fields in row {i}.",
+                f"Every row needs {len(header)} fields. A number has no separators, and no row is blank.",
+                "Correct the row.",
+                UNMEASURED,
+                place="public",
+            )
     columns = {column: [row[i] for row in rows] for i, column in enumerate(header)}
     for x in columns[NUMBER]:
         if re.fullmatch("0|[1-9][0-9]{0,14}", x) is None:
@@ -166,32 +179,32 @@ def parse_totals(name: str, text: str, stated: KnownTotals, domain: Domain) -> T
                 place="public",
             )
     shape = tuple(domain[a].size for a in stated.attributes)
-    if len(rows) != math.prod(shape):
-        raise ReleaseError(
-            "public-rows-misfit",
-            f"{beginning} {len(rows):,} rows of numbers.",
-            f"It needs one for each of {math.prod(shape):,} combinations of values; a number can be 0.",
-            "Correct the file.",
-            UNMEASURED,
-            place="public",
-        )
-    cells = np.zeros(len(rows), dtype=np.intp)
-    for a in stated.attributes:
-        cells = cells * domain[a].size + np.array(_positions(domain, a, columns[a], beginning), dtype=np.intp)
-    often = np.bincount(cells, minlength=len(rows)).reshape(shape)
-    if often.max() > 1:
-        cell = np.unravel_index(int(often.argmax()), shape)
-        values = ", ".join(f"{a} = {domain[a].cell_names[i]!r}" for a, i in zip(stated.attributes, cell, strict=True))
+    positions = [_positions(domain, a, columns[a], beginning) for a in stated.attributes]
+    cells = list(zip(*positions, strict=True)) if positions else [()] * len(rows)
+    chosen = set(cells)
+    if len(chosen) < len(cells):
+        cell, _ = Counter(cells).most_common(1)[0]
         raise ReleaseError(
             "public-cell-twice",
-            f"{beginning} several rows for {values}.",
+            f"{beginning} several rows for {_cell_text(domain, stated, cell)}.",
             "It needs one row for each combination of values.",
             "Correct the file.",
             UNMEASURED,
             place="public",
         )
-    numbers = np.zeros(math.prod(shape))
-    numbers[cells] = [int(x) for x in columns[NUMBER]]
+    if len(chosen) < math.prod(shape):
+        missing = next(x for x in itertools.product(*map(range, shape)) if x not in chosen)
+        raise ReleaseError(
+            "public-cell-missing",
+            f"{beginning} no row for {_cell_text(domain, stated, missing)}.",
+            f"It needs one for each of {math.prod(shape):,} combinations of values; a number can be 0.",
+            "Add the row.",
+            UNMEASURED,
+            place="public",
+        )
+    numbers = np.zeros(shape)
+    for cell, x in zip(cells, columns[NUMBER], strict=True):
+        numbers[cell] = int(x)
     if numbers.sum() > MAX_TOTAL:
         raise ReleaseError(
             "public-total-too-large",
@@ -201,7 +214,13 @@ def parse_totals(name: str, text: str, stated: KnownTotals, domain: Domain) -> T
             UNMEASURED,
             place="public",
         )
-    return TotalsFile(name, text, numbers.reshape(shape))
+    return TotalsFile(name, text, numbers)
+
+
+def _cell_text(domain: Domain, stated: KnownTotals, cell: Sequence[int]) -> str:
+    """Return a combination of values of the attributes of public totals in words."""
+    values = zip(stated.attributes, cell, strict=True)
+    return ", ".join(f"{a} = {domain[a].cell_names[i]!r}" for a, i in values) or "all records"
 
 
 def _positions(domain: Domain, name: str, texts: Sequence[str], beginning: str) -> list[int]:
@@ -226,4 +245,13 @@ def _positions(domain: Domain, name: str, texts: Sequence[str], beginning: str) 
                     place="public",
                 ) from None
             cells[text] = names[text]
+        if names.get(text, cells[text]) != cells[text]:
+            raise ReleaseError(
+                "public-value-ambiguous",
+                f"{beginning} the value {describe_value(text)} of {name!r}.",
+                "It is the code of one value, and the label of another.",
+                "Change the label in the specification, plan again, and write the labels in the file.",
+                UNMEASURED,
+                place="public",
+            )
     return [cells[text] for text in texts]

@@ -1209,12 +1209,13 @@ class Publication:
                 "No plan was made.",
                 place="public",
             )
+        possible = [a for a in free if a in set(domain) and domain[a].tree is None]
         for a in public:
-            if a not in free or a not in set(domain) or domain[a].tree is not None:
+            if a not in possible:
                 raise SpecError(
                     "public-attribute-not-shown",
                     f"The public totals are by {a!r}, which no table shows, or which has places.",
-                    f"Each must be an attribute without levels that a table shows: {free}.",
+                    f"Each must be an attribute without levels that a table shows: {possible}.",
                     "Name such an attribute, or remove it.",
                     "No plan was made.",
                     place="public.by",

@@ -44,6 +44,11 @@ def computed(part, request, spec, size, unit):
     nu, weights = 0.0, np.split(w, np.cumsum([len(t.targets) for t in tables])[:-1])
     sectors = {s for t in tables for s in subsets([a for a in grid.free if a in t.free and size[a] > 1])}
     for totals in spec.get("public", []):
+        need(
+            {*totals["by"]} <= {*grid.free} and len(spec["public"]) == 1,
+            "the public totals are not by shown attributes",
+        )
+        need(totals.get("origin", "elsewhere") == "elsewhere", "the public totals are counted from the data")
         sectors = {s for s in sectors if not s <= {*totals["by"]}}
     for s in sectors:
         stacked = [

@@ -213,8 +213,9 @@ def answer_report(
     frame: pd.DataFrame,
     *,
     simultaneous: bool,
+    other: Release | None = None,
 ) -> Report:
-    """Return the answer to a reader's question: the numbers of `frame` with their intervals.
+    """Return the answer to a reader's question on a release, or also on another: `frame` with its intervals.
 
     Numbers without information (over a denominator that is estimated as 0), and ends that are open, are None.
     """
@@ -235,7 +236,7 @@ def answer_report(
     domain = release.plan.publication.domain
     if any(domain[name].is_capped for name in attributes_by_value(question) if name in domain):
         messages.append(Message("report.intervals.range"))
-    messages += [*result.assumptions, *public_totals(release.plan)]
+    messages += [*result.assumptions, *public_statements(release, other)]
     records = (Value("records", result.universe),)
     messages_of_records = (
         () if result.universe == MIXED_UNIVERSE_TEXT else (Message("report.records.counted", records),)
@@ -250,6 +251,12 @@ def answer_report(
             Section(Message("report.section.intervals"), tuple(messages), values),
         ),
     )
+
+
+def public_statements(release: Release, other: Release | None) -> tuple[Message, ...]:
+    """Return the statements on the public totals of the releases of an answer, each once."""
+    plans = [x.plan for x in (release, other) if x is not None]
+    return tuple(dict.fromkeys(x for plan in plans for x in public_totals(plan)))
 
 
 def integers_report(result: IntegerTables, directory: Path) -> Report:
