@@ -715,6 +715,30 @@ def test_mistakes_in_files_of_texts_name_column_or_language(changed, code, key, 
     assert text in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("ending", "tag"),
+    [
+        ("french", "fr"),
+        ("French", "fr"),
+        ("FR", "fr"),
+        ("ger", "de"),
+        ("deutsch", "de"),
+        ("español", "es"),
+        ("EN", "en"),
+    ],
+)
+def test_a_column_that_ends_with_the_name_of_a_language_is_refused(ending, tag, tmp_path):
+    for key, changed in (
+        ("area", {"codes": CODES.replace("note", f"label_{ending}")}),
+        ("home", {"places": PLACES.replace("canton_name_it", f"canton_name_{ending}")}),
+    ):
+        with refused("domain.text-column-language", key=f"domain.{key}") as caught:
+            from_files(tmp_path, **changed)
+        assert f"_{tag}'." in str(caught.value)
+    ignored = from_files(tmp_path, codes=CODES.replace("note", "label_rm"))
+    assert ignored == from_files(tmp_path)
+
+
 def test_labels_of_a_wrong_number_name_their_language():
     with refused("spec.labels-misfit", key="domain.area.labels") as caught:
         Spec.from_toml(TOML.replace('["nord", "sud", "ouest"]', '["nord", "sud"]'))

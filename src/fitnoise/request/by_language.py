@@ -22,6 +22,11 @@ _TAGS_BY_NAME = {
 """The names of the languages of reports, and their codes of three letters, which are no tags of BCP 47."""
 
 
+def _tag(language: str) -> str:
+    """Return the tag of a language that is named by its tag or a name, in letters of any case."""
+    return next((tag for tag, names in _TAGS_BY_NAME.items() if language.casefold() in names), language.lower())
+
+
 def check_tag(language: str, key: str) -> None:
     """Raise SpecError unless a text is the tag of a language, such as "fr".
 
@@ -30,8 +35,7 @@ def check_tag(language: str, key: str) -> None:
         key: The key that states it.
     """
     main_part, *others = language.replace("_", "-").split("-")
-    tag = next((tag for tag, names in _TAGS_BY_NAME.items() if main_part.casefold() in names), main_part.lower())
-    corrected = "-".join([tag, *others])
+    corrected = "-".join([_tag(main_part), *others])
     if corrected != language or _TAG.fullmatch(language) is None:
         is_known = _TAG.fullmatch(corrected) is not None
         raise SpecError(
@@ -98,13 +102,25 @@ def columns_by_language(header: Iterable[str], column: str, language: str | None
         The columns by language, without languages that reports do not have. The main language of `None` is "".
 
     Raises:
-        DomainError: Two columns have the texts in the main language.
+        DomainError: Two columns have the texts in the main language, or a column ends with the name of a language.
     """
     names = {*header}
     untagged = {language or "": column} if column in names else {}
     if language is None:
         return untagged
     tagged = {x: f"{column}_{x}" for x in dict.fromkeys([language, *LANGUAGES]) if f"{column}_{x}" in names}
+    for name in sorted(names - {*tagged.values()}):
+        ending = name.removeprefix(f"{column}_")
+        # Columns of other languages are ignored, and this one would be, too.
+        if ending != name and _tag(ending) in LANGUAGES:
+            raise DomainError(
+                "text-column-language",
+                f"The file has the column {name!r}.",
+                f"A column of texts in a further language ends with its tag, which is {_tag(ending)!r}.",
+                f"Name the column {f'{column}_{_tag(ending)}'!r}.",
+                "No attribute was made.",
+                place=name,
+            )
     if untagged and language in tagged:
         raise DomainError(
             "text-columns-twice",
