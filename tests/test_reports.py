@@ -135,6 +135,22 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
     assert sum(p["rho"] for p in printed["parts"]) < printed["rho"]
 
 
+@pytest.mark.parametrize("privacy", [("zcdp", "zcdp"), ("pure", "pure"), ("zcdp", "pure")])
+def test_tables_of_several_parts_share_the_cost_of_all_tables(privacy):
+    """Detects a table of a part of low cost that a report shows as the costliest of all."""
+    low, high = (
+        fn.Publication(fn.Workload(DOMAIN, [fn.table(x, margin=m)]), privacy=kind)
+        for x, m, kind in zip(("area", "age"), (40, 5), privacy, strict=True)
+    )
+    plan = fn.plan(replace(low, further_tables=(high,)))
+    pure = privacy == ("pure", "pure")
+    costs = [float(p.loss.epsilon if pure else p.loss.rho) for p in plan.groups]
+    assert [s.price for s in plan.summaries] == pytest.approx([x / sum(costs) for x in costs])
+    assert plan.summaries[0].price < 0.3
+    assert [s.price for p in plan.groups for s in p.summaries] == pytest.approx([1, 1])
+    assert any("share of price" in line for line in lines(plan_report(plan)))
+
+
 def test_reports_of_releases_do_not_depend_on_the_data_but_in_answers(plan):
     one, other = answered(plan), answered(plan, 1)
     for shows_all in (False, True):

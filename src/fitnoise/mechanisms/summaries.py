@@ -23,7 +23,8 @@ class TableSummary:
     price: This table's share of the marginal privacy cost, from the dual weights. If all its variances grow by 1 %, ρ
         falls by price × 1 %; if its margins grow by 1 %, ρ falls by twice that. Shares add to 1. For a hybrid
         objective they refer to the objective and add to less than 1. For a pure plan they refer to its proven bound.
-        For a small database they are shares of the weighted total variance.
+        For a small database they are shares of the weighted total variance. In :attr:`Plan.summaries` of several groups
+        of tables, each group has its share of the cost, which its tables share like this.
     tables: Number of tables in this summary; more than 1 for a pattern of tables in
         :attr:`fitnoise.planning.plan.Plan.summaries`.
     """

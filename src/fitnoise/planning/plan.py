@@ -299,8 +299,18 @@ class Plan(HtmlDisplay):
 
     @property
     def summaries(self) -> tuple[TableSummary, ...]:
-        """One summary for each table or pattern of tables, in their order; a pattern has its worst number."""
-        return tuple(s for p in self.groups for s in p.summaries)
+        """One summary for each table or pattern of tables, in their order; a pattern has its worst number.
+
+        Prices are shares of the cost of all tables. Several groups share it by their costs: in ε if all are pure,
+        and in ρ otherwise.
+        """
+        if len(self.groups) == 1:
+            return self.groups[0].summaries
+        pure = [p.loss.epsilon for p in self.groups]
+        costs = [p.rho if None in pure else float(x or 0) for p, x in zip(self.groups, pure, strict=True)]
+        total = sum(costs) or 1.0  # free tables cost nothing
+        pairs = zip(self.groups, costs, strict=True)
+        return tuple(replace(s, price=s.price * cost / total) for p, cost in pairs for s in p.summaries)
 
     # --- document -----------------------------------------------------------------------------------
 

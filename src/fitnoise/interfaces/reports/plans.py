@@ -159,8 +159,8 @@ def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
     total = goals == {Goal.TOTAL_ERROR}
     hybrid = Message("report.heading.share_of_objective")
     headings = {hybrid if p.publication.objective.goal is Goal.HYBRID else p.descriptions.price_heading for p in parts}
-    # Prices in different measures are shares of their own part alone.
-    price = headings.pop() if len(headings) == 1 else Message("report.heading.share_of_part")
+    # Several parts share the cost of all tables; one part may have shares of a bound, or of its variance.
+    price = headings.pop() if len(parts) == 1 else Message("report.heading.share_of_price")
     target, achieved = "report.heading.target", "report.heading.achieved_moe"
     if total:
         target, achieved = "report.heading.target_on_average", "report.heading.worst_moe"
