@@ -18,6 +18,7 @@ from fitnoise.messages import english
 from fitnoise.reading import combining
 from fitnoise.reading.linear_forms import Forms
 from fitnoise.request.targets import z_score
+from fitnoise.solving import sectors
 from laws.plans import planned_quickly
 from laws.releases import by_command, released
 from refused import refused
@@ -356,10 +357,24 @@ def test_a_combination_is_not_compared_with_what_it_is_made_of():
 
 def test_too_much_at_once_is_refused(monkeypatch):
     wide = fn.Domain(a=fn.Ordered(0, 199), b=fn.Ordered(0, 199))
-    plans = [fn.plan(fn.Workload(wide, [fn.table(cumulative=name, margin=9)])) for name in ("a", "b")]
-    releases = [fn.Release(p, [np.full(n, i) for n in p.table_part.strategy.lengths]) for i, p in enumerate(plans)]
-    with refused("release.too-many-tables-combined"):
+    plans = [
+        fn.plan(fn.Workload(wide, [fn.table(cumulative=name, margin=m)])) for name, m in (("a", 9), ("b", 9), ("a", 8))
+    ]
+    *releases, third = [
+        fn.Release(p, [np.full(n, i) for n in p.table_part.strategy.lengths]) for i, p in enumerate(plans)
+    ]
+    with refused("release.too-many-tables-combined") as raised:
         combine_same(*releases)
+    assert raised.value.action == "Use the releases one by one."
+    with refused("release.too-many-tables-combined") as raised:
+        combine_same(*releases, third)
+    assert raised.value.action == "Combine fewer releases, or use them one by one."
+    with monkeypatch.context() as patch:
+        patch.setattr(sectors, "MAX_STRUCTURED_CELLS", 10**6)
+        patch.setattr(sectors, "physical_memory", lambda: 10**6)
+        with refused("release.too-many-tables-combined") as raised:
+            combine_same(*releases)
+    assert raised.value.action == "Use the releases one by one, or combine them on a machine with more memory."
     monkeypatch.setattr(combining, "MAX_COMBINED_ROWS", 2)
     with refused("release.too-many-joint-cells"):
         combine_same(release_of("one"), release_of("at most"))

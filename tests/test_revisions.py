@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.errors import LedgerError, ReleaseError
+from fitnoise.errors import LedgerError, ReleaseError, WorkloadError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.messages import english
+from fitnoise.reading import combining
 from fitnoise.reading.description import MAX_REASON_CHARACTERS
 from fitnoise.reading.release import drawn_digest
 from fitnoise.reading.release_files import to_json
@@ -380,14 +381,29 @@ def test_ask_and_combine_warn_if_a_release_and_its_correction_are_given(chain_fo
         main(["ask", str(chain_folder / one), "other.count() - count()", "--other", str(chain_folder / other)])
         assert warning in capsys.readouterr().err
         main(["combine", str(chain_folder / one), str(chain_folder / other), "--same-records"])
-        assert warning in capsys.readouterr().out
+        printed = capsys.readouterr()
+        assert warning in printed.out
+        assert warning in printed.err
         main(["combine", str(chain_folder / one), str(chain_folder / other), "--same-records", "--table", "a"])
-        assert warning in capsys.readouterr().err
+        assert capsys.readouterr().err.count(warning) == 1
     main(["ask", str(chain_folder / "first"), "count()"])
     assert warning not in capsys.readouterr().err
     # the chain leads from the third to the first
     main(["ask", str(chain_folder / "first"), "other.count() - count()", "--other", str(chain_folder / "third")])
     assert "The release of entry 5 supersedes that of entry 1" in capsys.readouterr().err
+
+
+def test_a_correction_is_named_also_where_the_combination_does_not_fit(chain_folder, capsys, monkeypatch):
+    def fail(*_, **__):
+        raise WorkloadError("too-little-memory", "Much.", "", "Less.", "Nothing was planned.")
+
+    monkeypatch.setattr(combining, "decompose", fail)
+    folders = [str(chain_folder / name) for name in ("first", "second")]
+    with pytest.raises(SystemExit):
+        main(["combine", *folders, "--same-records"])
+    err = capsys.readouterr().err
+    assert err.index("The release of entry 3 supersedes that of entry 1") < err.index("too-many-tables-combined")
+    assert "Use the release that supersedes the other, and leave out the superseded one." in err
 
 
 def test_a_combination_of_a_release_and_its_correction_says_so_on_its_page(chain_folder, tmp_path):

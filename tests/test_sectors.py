@@ -194,6 +194,23 @@ def test_a_small_query_is_not_rounding_of_a_large_one(small):
         decompose(plan.publication.workload, [np.array([[1, 0]])])
 
 
+def test_tables_that_fit_one_by_one_are_advised_to_be_in_groups(monkeypatch):
+    """The advice must come only where a group for each table would fit, and then it must be true."""
+    domain = fn.Domain(o=fn.Ordered(0, 29), p=fn.Ordered(0, 29))
+    one, other = fn.table(cumulative="o", variance=1), fn.table(cumulative="p", variance=1)
+    monkeypatch.setattr(sectors, "physical_memory", lambda: 10**6)
+    with refused("workload.too-little-memory") as raised:
+        decompose(fn.Workload(domain, [one, other]))
+    assert raised.value.action.startswith(
+        "Give some tables a group of their own, which is planned separately (further_tables"
+    )
+    further = fn.Publication(fn.Workload(domain, [other]))
+    assert len(fn.plan(fn.Publication(fn.Workload(domain, [one]), further_tables=(further,))).groups) == 2
+    with refused("workload.too-little-memory") as raised:
+        decompose(fn.Workload(domain, [fn.table(cumulative=("o", "p"), variance=1), one]))
+    assert raised.value.action.startswith("Coarsen an attribute")
+
+
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**32))
 def test_a_basis_does_not_depend_on_how_queries_are_scaled(rows, cells, seed):
     rng = np.random.default_rng(seed)
@@ -212,8 +229,9 @@ def test_a_basis_does_not_depend_on_how_queries_are_scaled(rows, cells, seed):
 def test_a_problem_too_large_for_memory_says_its_size_and_what_to_do(monkeypatch):
     prefix = fn.Workload(fn.Domain(o=fn.Ordered(0, 399)), [fn.table(cumulative="o", variance=1)])
     monkeypatch.setattr(sectors, "physical_memory", lambda: 10**6)
-    with refused("workload.too-little-memory"):
+    with refused("workload.too-little-memory") as raised:
         decompose(prefix)
+    assert "further_tables" not in raised.value.action
     monkeypatch.setattr(sectors, "physical_memory", lambda: 10**7)
     with refused("workload.too-little-memory"):
         fn.plan(prefix)

@@ -628,7 +628,12 @@ def combine_command(
         raise records_not_stated("--same-records", "fitnoise ask --other")
     with progress(Message("terminal.progress.combining")):
         stated = () if rules is None else load_rules(rules)
-        combination = Combination([*map(Release.read, directories)], stated)
+        releases = [*map(Release.read, directories)]
+        # Before the long computation, which may fail for two releases of which one is enough.
+        warnings = superseded_pairs(releases)
+        for message in warnings:
+            say(message)
+        combination = Combination(releases, stated)
         if name is not None and name not in combination:
             raise unknown_table(name, list(combination), "No table was printed and nothing was written.")
         if output is not None:
@@ -638,7 +643,8 @@ def combine_command(
     if name is not None and not as_json:
         # a CSV file has numbers alone, so the conditions go next to it
         for message in combination.conditions:
-            say(message)
+            if message not in warnings:
+                say(message)
         emit_csv(csv_text(combination[name]))
     else:
         _print_report(combination_report(combination, output), as_json)

@@ -505,10 +505,18 @@ def _union_of_tables(
             "too-many-tables-combined",
             "The tables of these releases are too many to combine.",
             error.given,
-            "Combine fewer releases.",
+            _fewer_releases(releases, has_memory=error.code != "workload.too-little-memory"),
             UNCOMBINED,
         ) from None
     return publication, TableUnion(workload, decomposition, where)
+
+
+def _fewer_releases(releases: Sequence[Release], *, has_memory: bool) -> str:
+    """Return the advice for releases that cannot be combined: a corrected one adds nothing to its correction."""
+    if superseded_pairs(releases):
+        return "Use the release that supersedes the other, and leave out the superseded one."
+    fewer = "Combine fewer releases, or use them one by one" if len(releases) > 2 else "Use the releases one by one"
+    return f"{fewer}." if has_memory else f"{fewer}, or combine them on a machine with more memory."
 
 
 def _joint_axes(union: Publication, publications: Sequence[Publication]) -> tuple[JointAxis, ...]:

@@ -336,7 +336,8 @@ def decompose(
         )
     tables = _TableGrouper(workload, free, bound).groups()
     sizes = np.array([width[a] for a in free], dtype=np.int64)
-    afford(_min_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
+    joint = f"planning {math.prod(shape):,} joint cells of {bound}"
+    afford(_min_memory(tables), joint, _max_cells_of_a_table(workload, bound) / math.prod(shape))
     steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
     public_axes = None if public is None else [i for i, a in enumerate(free) if a in set(public)]
     knots = _Knots(shape, tuple(dict(steps).get(a, ()) for a in bound))
@@ -444,16 +445,30 @@ def ways_out(domain: Domain, bound: Sequence[str]) -> str:
     return ""
 
 
-def afford(needed: float, what: str) -> None:
-    """Raise WorkloadError if arrays of this many bytes cannot fit."""
+def _max_cells_of_a_table(workload: Workload, bound: Sequence[str]) -> int:
+    """Return the largest number of joint cells of some attributes that one table shows; all for a pattern of tables."""
+    by_table = (x.attributes if isinstance(x, Table) else bound for x in workload.tables.parts)
+    return max(math.prod(workload.domain.sizes[a] for a in bound if a in names) for names in by_table)
+
+
+def afford(needed: float, what: str, fraction: float = 1.0) -> None:
+    """Raise WorkloadError if arrays of this many bytes cannot fit.
+
+    Args:
+        needed: The bytes.
+        what: The subject of the sentence.
+        fraction: The largest fraction of the joint cells that one table has; memory grows with its square.
+    """
     there = physical_memory()
     if needed > there:
+        groups = "Give some tables a group of their own, which is planned separately (further_tables = …). "
+        advice = groups if needed * fraction**2 <= there else ""
         raise WorkloadError(
             "too-little-memory",
             f"This machine has {there / 2**30:,.1f} GiB of memory, and {what} needs at least "
             f"{needed / 2**30:,.1f} GiB.",
             "",
-            "Coarsen an attribute that has ranges, groups or targets by value, let fewer tables share "
+            f"{advice}Coarsen an attribute that has ranges, groups or targets by value, let fewer tables share "
             "such attributes, or plan on a larger machine.",
             "Nothing was planned.",
         )
