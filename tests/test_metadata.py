@@ -34,6 +34,8 @@ from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.interfaces.exports.sdmx import ids
 from fitnoise.interfaces.pages import report
 from fitnoise.interfaces.render import printable
+from fitnoise.interfaces.wording import wording
+from fitnoise.messages import LANGUAGES, translator
 from fitnoise.planning.plan import read_back
 from fitnoise.reading.description import EntryReference, Superseded
 from fitnoise.reading.release_files import csv_text
@@ -267,15 +269,32 @@ def test_a_report_describes_itself_for_search_engines(release, tmp_path):
     assert "Über diese Veröffentlichung" in fn.report(release, tmp_path / "b.html", language="de").read_text("utf-8")
 
 
-def test_texts_of_fitnoise_are_english_in_every_entry(tmp_path):
+@pytest.mark.parametrize(
+    ("language", "expected"), [*zip(LANGUAGES, LANGUAGES, strict=True), ("pt", "en"), ("fr-CH", "fr")]
+)
+def test_texts_of_fitnoise_are_marked_with_their_language_in_every_entry(language, expected, tmp_path):
     """Detects a catalogue that shows English sentences as those of another language."""
     stated = fn.Metadata(methodology="Rauschen", keywords=["Wort"])
-    package = fn.export(counts(5, stated, language="de"), tmp_path / "package", sdmx=True)
+    built = counts(5, stated, language=language)
+    package = fn.export(built, tmp_path / "package", sdmx=True)
     entry = json.loads((package / "dcat.jsonld").read_text(encoding="utf-8"))
-    assert [x["@language"] for x in entry["dct:description"]] == ["en"]
-    assert [x["@language"] for stated in entry["dct:provenance"] for x in stated["rdfs:label"]] == ["de", "en"]
-    assert [x["@language"] for x in entry["dcat:keyword"]] == ["de"]
-    assert 'xml:lang="en">Statistics' in (package / "ddi.xml").read_text(encoding="utf-8")
+    assert [x["@language"] for x in entry["dct:description"]] == [expected]
+    assert [x["@language"] for stated in entry["dct:provenance"] for x in stated["rdfs:label"]] == [language, expected]
+    assert [x["@language"] for x in entry["dcat:keyword"]] == [language]
+    files = {
+        x.name: x.read_text(encoding="utf-8") for x in package.rglob("*") if x.suffix in (".json", ".jsonld", ".xml")
+    }
+    files.pop("manifest.json")
+    tags = {tag for text in files.values() for tag in re.findall(r'(?:xml:lang="|"@language": ")([^"]*)', text)}
+    assert tags == {language, expected}
+    texts_of = {x: translator(x).texts for x in LANGUAGES}
+    for text_id in ("page.export.value", "page.export.confidence", "page.export.kind", "page.sdmx.obs_value"):
+        start = {x: re.split(r"[{(:]", texts[text_id].replace("{text} ", ""))[0] for x, texts in texts_of.items()}
+        languages = {
+            x for x, text in start.items() if any(text in y or json.dumps(text)[1:-1] in y for y in files.values())
+        }
+        assert languages == {x for x in LANGUAGES if start[x] == start[expected]}
+    assert fn.verify_export(built, package)
 
 
 def test_a_report_without_metadata_has_no_description(tmp_path):
@@ -316,8 +335,8 @@ def test_the_csv_files_are_read_by_their_description(package, release):
         by_name = {c.name: c.header for c in table.tableSchema.columns}
         assert len({tuple(row[by_name[k]] for k in keys) for row in rows}) == len(rows)
     text = (package / "csv-metadata.json").read_text(encoding="utf-8")
-    assert "Confidence: 0.9." in text
-    assert "Unit of measure: EUR." in text
+    assert "Sicherheit: 0,9." in text
+    assert "Maßeinheit: EUR." in text or "Ma\\u00dfeinheit: EUR." in text
 
 
 def test_the_codebook_has_the_order_of_its_schema(package, release):
@@ -349,7 +368,7 @@ def test_the_numbers_fit_the_structure_of_sdmx(package, release):
     structure = package / "sdmx" / "structure.xml"
     message = read_sdmx(structure, validate=True)
     flows = {flow.name: flow for flow in message.get_dataflows()}
-    assert list(flows) == list(release)
+    assert list(flows) == [wording("de", [release.plan.publication]).name(name) for name in release]
     lists = {x.id: {i.id: i for i in x.items} for x in message.get_codelists()}
     for path, (name, expected) in zip(
         [package / "sdmx" / f"{x.stem}.csv" for x in tables_in_order(package)], release.items(), strict=True
@@ -379,7 +398,7 @@ def test_the_numbers_fit_the_structure_of_sdmx(package, release):
     assert '<com:Name xml:lang="de">none</com:Name><com:Name xml:lang="fr">néant<' in text
     assert text.count('<com:Name xml:lang="fr">Gens &amp; &lt;i&gt;<') == 1
     assert "North</com:Name><" not in text
-    assert '<com:Name xml:lang="en">Unit of measure<' in text
+    assert '<com:Name xml:lang="de">Maßeinheit<' in text
 
 
 def test_each_export_has_each_text_once_in_its_language(package):

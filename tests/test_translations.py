@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from fitnoise.reading.layouts import layout
 from fitnoise.request.documents import Spec
 from fitnoise.request.metadata import Metadata
 from fitnoise.request.translations import Translation
+from fitnoise.request.workloads import slug
 from fitnoise_check.plan import check
 from fitnoise_studio import forms
 from fitnoise_studio.access import SubmittedForm
@@ -332,6 +334,34 @@ def test_what_readers_get_is_in_the_language_of_the_publication(language, tmp_pa
             assert ended(["verify", "out", *options, f"--{kind}", name]) == 0
             for path in (stated, chosen, *Path().glob("*.manifest.json")):
                 path.unlink()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_bins_and_names_of_tables_are_described_in_the_language_of_the_publication(language, tmp_path):
+    built = answered(fn.plan(replace(publication(), language=language, translations={}), gap=None))
+    package, translator = fn.export(built, tmp_path / "package", sdmx=True), wording(language, [built.plan.publication])
+    expected = {
+        *map(translator.name, built),
+        *(translator.label("age", x) for x in built.plan.publication.domain["age"].own_values),
+    }
+    english = {*built, *publication().domain["age"].own_values} - expected
+    assert (len(english) > 4) == (language != "en")
+    structure = (package / "sdmx" / "structure.xml").read_text(encoding="utf-8")
+    names = {*re.findall(f'<com:Name xml:lang="{language}">([^<]*)<', structure)}
+    assert names >= expected
+    assert not names & english
+    catalogue = json.loads((package / "dcat.jsonld").read_text(encoding="utf-8"))
+    titles = [x["dct:title"] for x in catalogue["dcat:distribution"]]
+    assert titles == [[{"@value": translator.name(x), "@language": language}] for x in built]
+    codebook = (package / "ddi.xml").read_text(encoding="utf-8")
+    labels = {*re.findall("<labl>([^<]*)</labl>", codebook)}
+    assert (labels >= expected) == (language != "en")  # an English bin is the value itself
+    assert not labels & english
+    # Programs find values and tables under the same words in every language.
+    for name in built:
+        frame = pd.read_csv(package / "tables" / f"{slug(name)}.csv")
+        assert [*frame.columns] == [*built[name].columns]
+        assert "age" not in frame or [*frame["age"]] == [*built[name]["age"]]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -513,7 +513,7 @@ def write_outputs(studio: Studio, request: Request, form: SubmittedForm) -> Resp
                 )
         name_of_target = _free(studio.folder, f"{base}-{'tables' if ending else PACKAGE}", ending)
         target = studio.folder.target(name_of_target)
-        # A data package is in English and has no totals.
+        # A data package is in the language of the publication, without totals.
         export(read, target, language=language if ending else None, totals=bool(ending))
     return HTMLResponse(render_part("done", studio.language, name=target.name))
 

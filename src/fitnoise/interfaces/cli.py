@@ -674,8 +674,8 @@ _add(
     "write export",
     """Write tables of RELEASE as a workbook (.xlsx), as LaTeX (.tex), or as a data package (a folder).
 
-    A data package has CSV files and a datapackage.json that defines their columns. It is in English and has no totals:
-    --language and --totals are for workbooks and LaTeX, and --licence and --sdmx are for data packages.
+    A data package has CSV files and a datapackage.json that defines their columns. It is in the language of the
+    publication, without totals: --language and --totals are for workbooks and LaTeX, --licence and --sdmx for packages.
     With --integers or --combination, the tables of that folder are written instead.
     """,
     [

@@ -19,6 +19,8 @@ from fitnoise.interfaces.exports.resources import (
     first_publication,
     keywords,
     names,
+    own_language,
+    protected,
     texts,
     titles,
     unit_of,
@@ -32,9 +34,6 @@ from fitnoise.request.workloads import Table
 
 MAX_VARIABLES = 100
 """The largest number of tables that a description for search engines names; of more, the first."""
-
-METHOD = "Noise with differential privacy: its size was fixed before the data were read (plan SHA-256 {plan})."
-"""The method of measurement, which holds of every release."""
 
 _CONTEXT = {
     "adms": "http://www.w3.org/ns/adms#",
@@ -65,7 +64,7 @@ def schema_org(source: Tabled, title: str, language: Translator) -> dict[str, An
             "@context": "https://schema.org/",
             "@type": "Dataset",
             "name": title,
-            "description": metadata.description or descriptions(source)[0][0],
+            "description": metadata.description or protected(source, language),
             "identifier": dataset_id(source),
             # Title and description are in the language of the page only if the publication states them in it.
             "inLanguage": language.code if language.code in publication.translations else publication.language,
@@ -77,7 +76,7 @@ def schema_org(source: Tabled, title: str, language: Translator) -> dict[str, An
             "spatialCoverage": None
             if region is None
             else {"@type": "Place", **({"@id": region} if is_url(region) else {"name": region})},
-            "measurementTechnique": [x for x in (metadata.methodology, *_noise(source)) if x],
+            "measurementTechnique": [x for x in (metadata.methodology, *_noise(source, language)) if x],
             "correction": [x.reason for x in superseded(source)],
             "variableMeasured": [
                 {
@@ -94,7 +93,7 @@ def schema_org(source: Tabled, title: str, language: Translator) -> dict[str, An
 def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str, Any]:
     """Return the description of a data package as a Dataset of DCAT-AP with a Distribution for each table."""
     publication = first_publication(source)
-    metadata = publication.metadata
+    metadata, main = publication.metadata, own_language(source)
 
     def text(value: str, language: str = publication.language) -> dict[str, str]:
         return tagged([(value, language)])[0]
@@ -135,7 +134,7 @@ def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
         "dct:accessRights": {"@id": f"{_AUTHORITY}/access-right/PUBLIC", "@type": "dct:RightsStatement"},
         "dct:provenance": [
             node
-            for stated in (texts(source, "methodology"), *([(x, "en")] for x in _noise(source)))
+            for stated in (texts(source, "methodology"), *([(x, main.code)] for x in _noise(source, main)))
             for node in nodes("dct:ProvenanceStatement", "rdfs:label", stated)
         ],
         "dcat:distribution": [
@@ -143,7 +142,7 @@ def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
                 {
                     "@type": "dcat:Distribution",
                     "dct:title": tagged(names(source, x.name)),
-                    "dct:description": text(x.description, "en"),
+                    "dct:description": text(x.description, main.code),
                     "dcat:accessURL": {"@id": x.path, "@type": "rdfs:Resource"},
                     "dcat:downloadURL": {"@id": x.path},
                     "dct:format": {"@id": f"{_AUTHORITY}/file-type/CSV", "@type": "dct:MediaTypeOrExtent"},
@@ -182,12 +181,13 @@ def _table(source: Tabled, name: str) -> Table:
 
 def methods(source: Tabled) -> list[tuple[str, str]]:
     """Return the statements about the method, with their languages: that of the publisher, then those of fitnoise."""
-    return [*texts(source, "methodology"), *((x, "en") for x in _noise(source))]
+    main = own_language(source)
+    return [*texts(source, "methodology"), *((x, main.code) for x in _noise(source, main))]
 
 
-def _noise(source: Tabled) -> list[str]:
+def _noise(source: Tabled, language: Translator) -> list[str]:
     """Return fitnoise's own statement about the method, for each release."""
-    return [METHOD.format(plan=r.plan.hash) for r in releases(source)]
+    return [language.translate("page.export.method", plan=r.plan.hash) for r in releases(source)]
 
 
 def _stated(document: dict[str, Any]) -> dict[str, Any]:

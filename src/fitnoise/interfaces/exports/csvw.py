@@ -18,6 +18,7 @@ from fitnoise.interfaces.exports.resources import (
     first_publication,
     keywords,
     names,
+    own_language,
     texts,
     titles,
 )
@@ -55,11 +56,12 @@ def _table(source: Tabled, x: Resource) -> dict[str, Any]:
     # Two values can have one label, but no two have one code.
     columns = [c.name for c in x.columns]
     keys = [f"{a}_{CODE}" if f"{a}_{CODE}" in columns else a for a in x.dimensions]
+    language = own_language(source)
     schema = {
-        "columns": [_column(c, x.layout.confidence) for c in x.columns],
+        "columns": [_column(c, language.code) for c in x.columns],
         **({"primaryKey": [_name(k) for k in keys]} if keys else {}),
     }
-    described = {"@value": f"{x.description} Unit of measure: {x.unit}.", "@language": "en"}
+    described = tagged([(language.translate("page.export.unit", text=x.description, unit=x.unit), language.code)])[0]
     return {
         "url": x.path,
         "dc:title": tagged(names(source, x.name)),
@@ -68,10 +70,9 @@ def _table(source: Tabled, x: Resource) -> dict[str, Any]:
     }
 
 
-def _column(column: Column, confidence: float) -> dict[str, Any]:
+def _column(column: Column, language: str) -> dict[str, Any]:
     """Return the description of a column; `titles` is its name in the file."""
-    text = column.meaning(confidence)
-    described = {"dc:description": {"@value": text, "@language": "en"}} if text else {}
+    described = {"dc:description": tagged([(column.description, language)])[0]} if column.description else {}
     return {"name": _name(column.name), "titles": column.name, "datatype": _TYPES[column.kind], **described}
 
 

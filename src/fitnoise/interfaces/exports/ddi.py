@@ -20,6 +20,7 @@ from fitnoise.interfaces.exports.resources import (
     in_file,
     keywords,
     names,
+    own_language,
     texts,
     titles,
 )
@@ -64,7 +65,8 @@ def _add_study(study: Element, source: Tabled, title: str, publication: Publicat
     _add_each(summary, "geogCover", texts(source, "geography"))
     for unit in dict.fromkeys(r.plan.publication.unit.name for r in releases(source)):
         _add(summary, "anlyUnit", unit)
-    _add(summary, "dataKind", "aggregate data", language="en")
+    main = own_language(source)
+    _add(summary, "dataKind", main.translate("page.export.kind"), language=main.code)
     method = _add(study, "method")
     _add_each(method, "notes", methods(source))
     if metadata.licence is not None:
@@ -133,21 +135,26 @@ def _add_variable(data: Element, key: str, file: str, source: Tabled, x: Resourc
     kind = "contin" if is_number and column.name != "reliability" else "discrete"
     var = _add(data, "var", ID=key, name=column.name, files=file, intrvl=kind, **units)
     _add_labels(var, names(source, column.name))
-    _add(var, "txt", column.meaning(x.layout.confidence) or None, language="en")
+    main = own_language(source)
+    _add(var, "txt", column.description or None, language=main.code)
     if column.values is not None:
         attribute = column.attribute or ""
         # The codes of places are in the column of their level; next to other labels is a column of codes.
         is_level = any(c.name == f"{attribute}_{NAME}" for c in x.columns) and column.name == attribute
         is_code = is_level or column.name == f"{attribute}_{CODE}"
-        label_of = {in_file(code): (code, text) for code, text in x.codes[attribute]} if is_code else {}
-        main, further = first_publication(source).language, further_languages(source)
+        is_only_column = not any(c.name in (f"{attribute}_{CODE}", f"{attribute}_{NAME}") for c in x.columns)
+        label_of = {in_file(c): (c, text) for c, text in x.codes[attribute]} if is_code or is_only_column else {}
+        languages = {first_publication(source).language: main, **further_languages(source)}
         for value in column.values:
             category = _add(var, "catgry")
             _add(category, "catValu", str(value))
             if str(value) in label_of:
                 code, text = label_of[str(value)]
-                in_further = ((y.label(attribute, text, code), tag) for tag, y in further.items())
-                _add_labels(category, [(text, main), *(pair for pair in in_further if pair[0] != text)])
+                label, *others = [(y.label(attribute, text, code), tag) for tag, y in languages.items()]
+                others = [pair for pair in others if pair[0] != label[0]]
+                # A label without a code, such as a bin, is the value itself, unless a language has another for it.
+                if is_code or others or label[0] != text:
+                    _add_labels(category, [label, *others])
     _add(var, "varFormat", type="character" if column.kind == "string" else "numeric")
 
 
@@ -162,7 +169,7 @@ def _add_cube(data: Element, i: int, source: Tabled, x: Resource) -> None:
     keys = {column.name: f"V{i + 1}.{j + 1}" for j, column in enumerate(x.columns)}
     cube = _add(data, "nCube", ID=f"C{i + 1}", name=x.name, dmnsQnty=str(len(x.dimensions)), cellQnty=str(x.rows))
     _add_labels(cube, names(source, x.name))
-    _add(cube, "txt", x.description, language="en")
+    _add(cube, "txt", x.description, language=own_language(source).code)
     for rank, attribute in enumerate(x.dimensions, 1):
         code = f"{attribute}_{CODE}"
         _add(cube, "dmns", rank=str(rank), varRef=keys[code if code in keys else attribute])

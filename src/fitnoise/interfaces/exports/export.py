@@ -67,7 +67,7 @@ def export(
         path: Place of the export: a name in .xlsx or .tex, or a name without an ending for the folder of a data
             package. Nothing may exist there; for a file, neither may NAME.manifest.json.
         language: Language of workbooks and LaTeX: "en", "de", "es", "fr" or "it". Default: the language of the
-            publication; English if reports lack it. A data package is in English.
+            publication; English if reports lack it. A data package takes no other.
         bands: Rule that classes numbers as reliable, to be used with care, or too wide.
         totals: True if workbooks and LaTeX have totals over each attribute that a table shows value by value.
         tables: Names of the tables to write, or the name of one; default all.
@@ -220,7 +220,7 @@ def _check_options(target: Path, *, language: str | None, totals: bool, licence:
             raise ReleaseError(
                 "export-option-unused",
                 f"The option {name} is given, and the tables are to be written as {target.name!r}.",
-                "A data package is in English and has no totals; a workbook or LaTeX states no licence and no SDMX.",
+                "A data package has its publication's language and no totals; other files have no licence and no SDMX.",
                 f"Leave {name} out, or choose a name with another ending.",
                 UNWRITTEN,
                 place=name,

@@ -21,11 +21,19 @@ import numpy as np
 from fitnoise.interfaces.exports.catalogues import dcat, superseded
 from fitnoise.interfaces.exports.csvw import csvw
 from fitnoise.interfaces.exports.ddi import ddi
-from fitnoise.interfaces.exports.resources import Column, Resource, descriptions, first_publication, resource
+from fitnoise.interfaces.exports.resources import (
+    Column,
+    Resource,
+    descriptions,
+    first_publication,
+    own_language,
+    resource,
+)
+from fitnoise.interfaces.exports.resources import names as names_by_language
 from fitnoise.interfaces.exports.sdmx import Structure
 from fitnoise.interfaces.pages.fragments import corrections, title
 from fitnoise.kernel.arrays import Floats
-from fitnoise.messages import english, map_messages, translator
+from fitnoise.messages import english, map_messages
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import charge
 from fitnoise.reading.integer_tables import SIMULATED
@@ -50,7 +58,7 @@ def package(
 ) -> Iterator[tuple[str, str]]:
     """Yield the files of a data package with their names; the descriptions of the tables come last."""
     publication = first_publication(source)
-    metadata, name_of_all = publication.metadata, title(publication, translator("en"))
+    metadata, name_of_all = publication.metadata, title(publication, own_language(source))
     structure = Structure(source, name_of_all) if sdmx else None
     resources: list[Resource] = []
     for name in names:
@@ -95,7 +103,7 @@ def _descriptor(source: Tabled, title_text: str, resources: list[Resource], lice
         "profile": "tabular-data-package",
         "name": re.sub(r"[^a-z0-9._-]+", "-", slug(publications[0].title or "release").lower()) or "release",
         "title": title_text,
-        "description": " ".join([descriptions(source)[0][0], *corrections(source, translator("en"))]),
+        "description": " ".join([descriptions(source)[0][0], *corrections(source, own_language(source))]),
         **({} if metadata.version is None else {"version": metadata.version}),
         **({"keywords": list(metadata.keywords)} if metadata.keywords else {}),
         **({} if licence is None else {"licenses": [{"path" if is_url(licence) else "name": licence}]}),
@@ -108,7 +116,7 @@ def _descriptor(source: Tabled, title_text: str, resources: list[Resource], lice
                 "name": re.sub(r"[^a-z0-9._-]", "-", x.id.lower()),
                 "path": x.path,
                 "profile": "tabular-data-resource",
-                "title": x.name,
+                "title": names_by_language(source, x.name)[0][0],
                 "description": x.description,
                 "format": "csv",
                 "mediatype": "text/csv",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from fitnoise.interfaces.pages.fragments import caption, exported_notes
-from fitnoise.interfaces.wording import wording
-from fitnoise.messages import Translator, english, translator
+from fitnoise.interfaces.wording import language_of, wording
+from fitnoise.messages import Translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.layouts import Tabled, TableLayout, publication_of, releases
 from fitnoise.reading.release_files import field
@@ -20,41 +20,38 @@ from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Table, slug
 
 COLUMN_DESCRIPTIONS = {
-    "value": "Estimated {what}: unbiased, and therefore possibly negative or fractional.",
-    "std_error": "Standard error of the value, in {unit}, of the noise alone.",
-    "moe": "Margin of error, in {unit}: at the confidence the exact {what}, of values as they were read, is within it.",
-    "biased_value": "Estimated number of records, biased, as some database of the size has them.",
-    "simulated_rmse": "Error of the biased value as simulated on public databases: no margin belongs to it.",
-    "unbiased_value": "Unbiased estimate of the number of records, of the same measurement.",
-    "low": "Lower end of the interval for the exact {what}, of values as they were read, at the confidence.",
-    "high": "Upper end of the interval for the exact {what}, of values as they were read, at the confidence.",
-    "simulated_bias": "By how much such a number is too large on average, in records, simulated without data.",
-    "reliability": "Reliability class of the value, from its margin by the publisher's rule.",
+    "value": "page.export.value",
+    "std_error": "page.export.std_error",
+    "moe": "page.export.moe",
+    "biased_value": "page.export.biased_value",
+    "simulated_rmse": "page.export.simulated_rmse",
+    "unbiased_value": "page.export.unbiased_value",
+    "low": "page.export.low",
+    "high": "page.export.high",
+    "simulated_bias": "page.export.simulated_bias",
+    "reliability": "page.export.reliability",
 }
-"""Descriptions of the columns of numbers."""
+"""The ids of the descriptions of the columns of numbers."""
 
 SURVEY_DESCRIPTIONS = {
-    "noise_std_error": "Standard error of the noise, in {unit}.",
-    "sampling_std_error": "Standard error of sampling as given, in {unit}; empty where none is given.",
-    "std_error": "Standard error, in {unit}, of noise and sampling; where no sampling error is given, of the noise.",
-    "moe": "Margin of error, in {unit}, of noise and sampling; where no sampling error is given, of the noise alone.",
-    "cv": "Coefficient of variation of noise and sampling error; empty where no sampling error is given, and for 0.",
+    "noise_std_error": "page.export.noise_std_error",
+    "sampling_std_error": "page.export.sampling_std_error",
+    "std_error": "page.export.joint_std_error",
+    "moe": "page.export.joint_moe",
+    "cv": "page.export.cv",
 }
-"""Descriptions of the columns of numbers of a table with sampling errors, instead of those of other tables."""
+"""The ids for the columns of numbers of a table with sampling errors, instead of those of other tables."""
 
 FURTHER_DESCRIPTIONS = {
-    CODE: "Code of {attribute} in the data; of a category for missing values, its name.",
-    FROM: "Lower end of the bin of {attribute}, which belongs to the bin; empty if the bin has no lower end.",
-    TO: "Upper end of the bin of {attribute}, which belongs to the next bin; empty if the bin has no upper end.",
-    NAME: "Name of the place of {attribute}.",
+    CODE: "page.export.code",
+    FROM: "page.export.from",
+    TO: "page.export.to",
+    NAME: "page.export.name",
 }
-"""Descriptions of the columns after labels, by the ending of their names."""
+"""The ids of the descriptions of the columns after labels, by the ending of their names."""
 
 MARGINS = ("moe", "low", "high")
 """The columns that hold at the confidence of their table."""
-
-MEAN_DESCRIPTION = "Estimated mean of {name}: a sum by a count, both noisy, and as a ratio not quite unbiased."
-"""Description of the values of means."""
 
 
 @final
@@ -65,7 +62,8 @@ class Column:
     Attributes:
         name: Its name in the file.
         kind: Its type: "string", "integer" or "number".
-        description: Its meaning; empty if the name says it all.
+        description: Its meaning in the language of the publication, for margins with the confidence; empty if the name
+            says it all.
         values: The distinct labels or codes as programs read them; None for numbers.
         rows: The number of rows along its attribute.
         attribute: The attribute whose values it shows; None for numbers of the table.
@@ -77,11 +75,6 @@ class Column:
     values: tuple[Any, ...] | None
     rows: int
     attribute: str | None
-
-    def meaning(self, confidence: float) -> str:
-        """Return the description, for margins and ends of intervals with the confidence of the table."""
-        is_margin = self.name in MARGINS
-        return f"{self.description} Confidence: {confidence:.12g}." if is_margin else self.description
 
 
 @final
@@ -144,7 +137,7 @@ def resource(
         rows: The number of its rows.
         bands: The rule of reliability.
     """
-    language, workload = translator("en"), publication_of(source, table.name).workload
+    language, workload = own_language(source), publication_of(source, table.name).workload
     described = " ".join([caption(table, language), *exported_notes(table, language, source, bands)])
     stubs = zip(workload[table.name].labels(workload.domain), workload[table.name].stubs(workload.domain), strict=True)
     codes = {}
@@ -162,7 +155,7 @@ def resource(
         description=described,
         unit=unit_of(workload[table.name], first_publication(source).metadata, language),
         layout=table,
-        columns=tuple(_column(source, table, c) for c in columns),
+        columns=tuple(_column(source, table, c, language) for c in columns),
         codes=codes,
         amounts=_amounts(workload[table.name]),
     )
@@ -201,6 +194,14 @@ def titles(source: Tabled, title: str) -> list[tuple[str, str]]:
     return [(title, publication.language), *further]
 
 
+def own_language(source: Tabled) -> Translator:
+    """Return the language of a publication, with the names and labels of the releases in it; else English."""
+    publication, publications = first_publication(source), [r.plan.publication for r in releases(source)]
+    code = language_of(publication)
+    # A publication in a language without catalogue has no names in English.
+    return wording(code, publications if publication.language.split("-")[0] == code else [])
+
+
 def further_languages(source: Tabled) -> dict[str, Translator]:
     """Return the further languages of a publication, each with the names and labels of the releases in it."""
     publication, publications = first_publication(source), [r.plan.publication for r in releases(source)]
@@ -209,8 +210,9 @@ def further_languages(source: Tabled) -> dict[str, Translator]:
 
 def names(source: Tabled, name: str) -> list[tuple[str, str]]:
     """Return a name with the language of the publication, and its words in further languages, if they differ."""
+    main = own_language(source).name(name)
     further = [(x.name(name), tag) for tag, x in further_languages(source).items()]
-    return [(name, first_publication(source).language), *((text, tag) for text, tag in further if text != name)]
+    return [(main, first_publication(source).language), *((text, tag) for text, tag in further if text != main)]
 
 
 def texts(source: Tabled, key: str) -> list[tuple[Any, str]]:
@@ -228,15 +230,23 @@ def descriptions(source: Tabled) -> list[tuple[str, str]]:
     """Return the descriptions that the metadata state, with their languages; without one, the protected units."""
     if stated := texts(source, "description"):
         return stated
-    publications = [r.plan.publication for r in releases(source)]
-    units = "; ".join(dict.fromkeys(p.unit.describe() for p in publications))
-    return [(f"Statistics with differential privacy; protected: {units}.", "en")]
+    language = own_language(source)
+    return [(protected(source, language), language.code)]
 
 
-def _column(source: Tabled, table: TableLayout, name: str) -> Column:
+def protected(source: Tabled, language: Translator) -> str:
+    """Return the description of a publication without one: the protected units."""
+    units = dict.fromkeys(r.plan.publication.unit.name for r in releases(source))
+    texts = (language.translate("page.protected.one_unit", unit=unit) for unit in units)
+    return language.translate("page.export.described", units="; ".join(texts))
+
+
+def _column(source: Tabled, table: TableLayout, name: str, language: Translator) -> Column:
     """Return the description of a column; for labels and codes, with those of the file."""
     if name in COLUMN_DESCRIPTIONS or (table.sampling is not None and name in SURVEY_DESCRIPTIONS):
-        return Column(name, "string" if name == "reliability" else "number", _meaning(table, name), None, 0, None)
+        return Column(
+            name, "string" if name == "reliability" else "number", _meaning(table, name, language), None, 0, None
+        )
     workload = publication_of(source, table.name).workload
     query = workload[table.name]
     stubs = zip(query.labels(workload.domain), query.stubs(workload.domain), strict=True)
@@ -246,23 +256,33 @@ def _column(source: Tabled, table: TableLayout, name: str) -> Column:
     kind = "integer" if kinds == {int} else "number" if kinds == {float} else "string"
     labels = [in_file(str(x)) if kind == "string" else x for x in column_values]
     column = None if query.matrix is not None else query.view(attribute).column()
-    described = "" if column is None else english(column)
+    described = "" if column is None else language.write(column)
     if name != attribute:
-        described = FURTHER_DESCRIPTIONS[name.removeprefix(f"{attribute}_")].format(attribute=attribute)
+        text_id = FURTHER_DESCRIPTIONS[name.removeprefix(f"{attribute}_")]
+        described = language.translate(text_id, attribute=attribute)
     return Column(
         name, kind, described, None if kind == "number" else tuple(dict.fromkeys(labels)), len(labels), attribute
     )
 
 
-def _meaning(table: TableLayout, name: str) -> str:
-    """Return the description of a column of numbers."""
+def _meaning(table: TableLayout, name: str, language: Translator) -> str:
+    """Return the description of a column of numbers; of a margin or the end of an interval, with the confidence."""
     if name == "value" and table.averaged is not None:
-        return MEAN_DESCRIPTION.format(name=table.averaged)
-    summed = " × ".join(table.summed)
-    what, unit = (f"sum of {summed}", f"units of {summed}") if summed else ("number of records", "records")
-    what = what if table.averaged is None else f"mean of {table.averaged}"
-    texts = COLUMN_DESCRIPTIONS if table.sampling is None else COLUMN_DESCRIPTIONS | SURVEY_DESCRIPTIONS
-    return texts[name].format(what=what, unit=unit)
+        return language.translate("page.export.mean", name=table.averaged)
+    summed = " × ".join(map(language.name, table.summed))
+    what, unit = language.translate("page.export.records"), language.translate("page.table.records")
+    if summed:
+        what, unit = (
+            language.translate("page.table.sum", names=summed),
+            language.translate("page.unit.amount", name=summed),
+        )
+    what = what if table.averaged is None else language.translate("page.table.mean", name=table.averaged)
+    ids = COLUMN_DESCRIPTIONS if table.sampling is None else COLUMN_DESCRIPTIONS | SURVEY_DESCRIPTIONS
+    text = language.translate(ids[name], what=what, unit=unit)
+    if name not in MARGINS:
+        return text
+    confidence = language.format_digits(f"{table.confidence:.12g}")
+    return language.translate("page.export.confidence", text=text, confidence=confidence)
 
 
 def in_file(label: str) -> str:

@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from fitnoise.interfaces.exports.resources import Resource, first_publication, further_languages, titles
+from fitnoise.interfaces.exports.resources import Resource, first_publication, further_languages, own_language, titles
 from fitnoise.interfaces.render import printable
 from fitnoise.messages import Translator
 from fitnoise.reading.layouts import Tabled
@@ -34,23 +34,23 @@ EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """The time of preparation that each message states, so that an export is the same whenever it is written."""
 
 CONCEPTS = {
-    "TIME_PERIOD": "Reference period",
-    "OBS_VALUE": "Observation value",
-    "NOISE_STD_ERROR": "Standard error of the noise",
-    "SAMPLING_STD_ERROR": "Standard error of sampling",
-    "STD_ERROR": "Standard error of the noise, and of sampling where its standard error is given",
-    "MOE": "Margin of error at the confidence level, of the noise, and of sampling where its standard error is given",
-    "CV": "Coefficient of variation of noise and sampling error",
-    "LOW": "Lower end of the interval at the confidence level",
-    "HIGH": "Upper end of the interval at the confidence level",
-    "UNBIASED_VALUE": "Unbiased estimate of the same measurement",
-    "SIMULATED_RMSE": "Simulated error of the biased value",
-    "SIMULATED_BIAS": "Simulated bias",
-    "RELIABILITY": "Reliability class",
-    "UNIT_MEASURE": "Unit of measure",
-    "CONF_LEVEL": "Confidence level of margins and intervals",
+    "TIME_PERIOD": "page.sdmx.time_period",
+    "OBS_VALUE": "page.sdmx.obs_value",
+    "NOISE_STD_ERROR": "page.sdmx.noise_std_error",
+    "SAMPLING_STD_ERROR": "page.sdmx.sampling_std_error",
+    "STD_ERROR": "page.sdmx.std_error",
+    "MOE": "page.sdmx.moe",
+    "CV": "page.sdmx.cv",
+    "LOW": "page.sdmx.low",
+    "HIGH": "page.sdmx.high",
+    "UNBIASED_VALUE": "page.sdmx.unbiased_value",
+    "SIMULATED_RMSE": "page.sdmx.simulated_rmse",
+    "SIMULATED_BIAS": "page.sdmx.simulated_bias",
+    "RELIABILITY": "page.sdmx.reliability",
+    "UNIT_MEASURE": "page.sdmx.unit_measure",
+    "CONF_LEVEL": "page.sdmx.conf_level",
 }
-"""The concepts that tables have in addition to their attributes, with their names."""
+"""The concepts that tables have in addition to their attributes, with the ids of their names."""
 
 
 TOTAL = {"Total": (("_T", "Total"),)}
@@ -81,7 +81,7 @@ class Structure:
         self.model, self.io = _library()
         publication = first_publication(source)
         metadata, self.language = publication.metadata, publication.language
-        self.further = further_languages(source)
+        self.own, self.further = own_language(source), further_languages(source)
         self.texts: list[dict[str, str]] = []
         self.title = self._numbered({tag: text for text, tag in titles(source, title)})
         agency = metadata.agency or ids([metadata.publisher or "FITNOISE"], upper=True)[0]
@@ -124,7 +124,8 @@ class Structure:
         ):
             parts.append(self._component(key, "ATTRIBUTE", kind, "D"))
             columns[key] = _constant(constant, x.rows)
-        name, described, components = self._name(x.name), printable(x.description), self.model.Components(parts)
+        described, components = self._numbered({self.own.code: x.description}), self.model.Components(parts)
+        name = self._name(x.name)
         structure = self.model.DataStructureDefinition(f"DSD_{flow}", name=name, components=components, **self.owner)
         dataflow = self.model.Dataflow(flow, name=name, description=described, structure=structure, **self.owner)
         self.structures += [structure, dataflow]
@@ -134,15 +135,21 @@ class Structure:
     def message(self) -> tuple[str, str]:
         """Return place and text of the structures of all tables written so far."""
         used = {part.id for x in self.structures[::2] for part in x.components}
-        names = CONCEPTS | {key: self._name(attribute) for attribute, key in self.concepts.items()}
+        languages = {self.own.code: self.own, **self.further}
+        names = {
+            key: self._numbered({tag: x.translate(text_id) for tag, x in languages.items()})
+            for key, text_id in CONCEPTS.items()
+        }
+        names |= {key: self._name(attribute) for attribute, key in self.concepts.items()}
         items = [self.model.Concept(key, name=name) for key, name in names.items() if key in used]
         scheme = self.model.ConceptScheme(SCHEME, name=self.title, items=items, **self.owner)
         agency = self.model.Agency(self.owner["agency"])
         header = self.model.message.Header(id=f"FITNOISE_{agency.id}", prepared=EPOCH, sender=agency)
         form = self.io.format.Format.STRUCTURE_SDMX_ML_3_0
         text = self.io.write_sdmx([*self.lists.values(), scheme, *self.structures], form, header=header)
-        # pysdmx gives each element one name, and calls it English.
-        return "sdmx/structure.xml", re.sub('<com:Name xml:lang="en">([0-9]+)</com:Name>', self._elements, text)
+        # pysdmx gives each element one name and one description, and calls them English.
+        numbered = '<com:(Name|Description) xml:lang="en">([0-9]+)</com:[A-Za-z]+>'
+        return "sdmx/structure.xml", re.sub(numbered, self._elements, text)
 
     def _name(self, text: str, attribute: str | None = None, code: str = "") -> str:
         """Return the number of a name; of a label, if its attribute and code are given. Names have all languages."""
@@ -150,8 +157,8 @@ class Structure:
         def translate(language: Translator) -> str:
             return language.name(text) if attribute is None else language.label(attribute, text, code)
 
-        further = {tag: translate(x) for tag, x in self.further.items()}
-        return self._numbered({self.language: text, **{tag: x for tag, x in further.items() if x != text}})
+        main, further = translate(self.own), {tag: translate(x) for tag, x in self.further.items()}
+        return self._numbered({self.language: main, **{tag: x for tag, x in further.items() if x != main}})
 
     def _numbered(self, texts: dict[str, str]) -> str:
         """Return the number that stands for texts by language until the structures are written."""
@@ -159,9 +166,9 @@ class Structure:
         return str(len(self.texts) - 1)
 
     def _elements(self, numbered: re.Match[str]) -> str:
-        """Return the elements of a name, one for each language."""
-        texts = self.texts[int(numbered[1])].items()
-        return "".join(f'<com:Name xml:lang="{tag}">{escape(printable(x))}</com:Name>' for tag, x in texts)
+        """Return the elements of a name or a description, one for each language."""
+        kind, texts = numbered[1], self.texts[int(numbered[2])].items()
+        return "".join(f'<com:{kind} xml:lang="{tag}">{escape(printable(x))}</com:{kind}>' for tag, x in texts)
 
     def _concept(self, attribute: str) -> str:
         """Return the id of the concept of an attribute, which is the same in all tables."""
@@ -194,7 +201,9 @@ class Structure:
             number = 1 + sum(k == key for k, _ in self.lists)
             items = [
                 self.model.Code(
-                    i, name=self._name(text, attribute, code), description=None if i == code else printable(code)
+                    i,
+                    name=self._name(text, attribute, code),
+                    description=None if i == code else self._numbered({self.language: code}),
                 )
                 for i, (code, text) in zip(ids(code for code, _ in rows), rows, strict=True)
             ]
