@@ -348,6 +348,8 @@ def test_bins_and_names_of_tables_are_described_in_the_language_of_the_publicati
     assert (len(english) > 4) == (language != "en")
     structure = (package / "sdmx" / "structure.xml").read_text(encoding="utf-8")
     names = {*re.findall(f'<com:Name xml:lang="{language}">([^<]*)<', structure)}
+    described = {*re.findall(f'<com:Description xml:lang="{language}">([^<]*)<', structure)}
+    assert not described & english
     assert names >= expected
     assert not names & english
     catalogue = json.loads((package / "dcat.jsonld").read_text(encoding="utf-8"))

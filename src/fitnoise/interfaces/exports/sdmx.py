@@ -170,6 +170,11 @@ class Structure:
         kind, texts = numbered[1], self.texts[int(numbered[2])].items()
         return "".join(f'<com:{kind} xml:lang="{tag}">{escape(printable(x))}</com:{kind}>' for tag, x in texts)
 
+    def _code(self, attribute: str, code: str, text: str) -> str:
+        """Return the number of the text of a code: English for a bin, whose text is fitnoise's own."""
+        is_english = code == text and self.own.label(attribute, text, code) != text
+        return self._numbered({"en" if is_english else self.language: code})
+
     def _concept(self, attribute: str) -> str:
         """Return the id of the concept of an attribute, which is the same in all tables."""
         if attribute not in self.concepts:
@@ -203,7 +208,7 @@ class Structure:
                 self.model.Code(
                     i,
                     name=self._name(text, attribute, code),
-                    description=None if i == code else self._numbered({self.language: code}),
+                    description=None if i == code else self._code(attribute, code, text),
                 )
                 for i, (code, text) in zip(ids(code for code, _ in rows), rows, strict=True)
             ]
