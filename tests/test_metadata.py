@@ -362,6 +362,18 @@ def test_the_codebook_has_the_order_of_its_schema(package, release):
     labels = {x.findtext(f"{DDI}catValu"): x.findtext(f"{DDI}labl") for x in book.iter(f"{DDI}catgry")}
     # The apostrophe is that of the CSV file, which keeps spreadsheets from running the text.
     assert labels["'@ö"] == HOSTILE
+    # bins, ages and groups, whose column has no codes, have labels like all others
+    variables = {x.get("ID"): x for x in book.iter(f"{DDI}var")}
+    labelled = [variables[x.get("varRef")] for x in book.iter(f"{DDI}dmns")]
+    assert {"region_code", "income", "age", "sex", "sex_code"} <= {x.get("name") for x in labelled}
+    for variable in labelled:
+        texts = [x.findtext(f"{DDI}labl") for x in variable.iter(f"{DDI}catgry")]
+        assert texts
+        assert all(texts), variable.get("name")
+    bins = next(x for x in labelled if x.get("name") == "income")
+    own_words = wording(plan().publication.language, [plan().publication])
+    labels_of_bins = [own_words.label("income", x) for x in plan().publication.domain["income"].values]
+    assert [x.findtext(f"{DDI}labl") for x in bins.iter(f"{DDI}catgry")] == labels_of_bins
 
 
 def test_the_numbers_fit_the_structure_of_sdmx(package, release):

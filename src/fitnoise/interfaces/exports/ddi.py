@@ -26,7 +26,7 @@ from fitnoise.interfaces.exports.resources import (
 )
 from fitnoise.interfaces.render import printable
 from fitnoise.reading.layouts import Tabled, releases
-from fitnoise.request.attributes import CODE, NAME
+from fitnoise.request.attributes import CODE
 from fitnoise.request.publication import Publication
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -139,11 +139,11 @@ def _add_variable(data: Element, key: str, file: str, source: Tabled, x: Resourc
     _add(var, "txt", column.description or None, language=main.code)
     if column.values is not None:
         attribute = column.attribute or ""
-        # The codes of places are in the column of their level; next to other labels is a column of codes.
-        is_level = any(c.name == f"{attribute}_{NAME}" for c in x.columns) and column.name == attribute
-        is_code = is_level or column.name == f"{attribute}_{CODE}"
-        is_only_column = not any(c.name in (f"{attribute}_{CODE}", f"{attribute}_{NAME}") for c in x.columns)
-        label_of = {in_file(c): (c, text) for c, text in x.codes[attribute]} if is_code or is_only_column else {}
+        # The dimension of the cube: next to labels a column of codes, and otherwise the column of the attribute itself.
+        code_column = f"{attribute}_{CODE}"
+        has_codes = any(c.name == code_column for c in x.columns)
+        is_dimension = column.name == (code_column if has_codes else attribute)
+        label_of = {in_file(code): (code, text) for code, text in x.codes[attribute]} if is_dimension else {}
         languages = {first_publication(source).language: main, **further_languages(source)}
         for value in column.values:
             category = _add(var, "catgry")
@@ -151,10 +151,7 @@ def _add_variable(data: Element, key: str, file: str, source: Tabled, x: Resourc
             if str(value) in label_of:
                 code, text = label_of[str(value)]
                 label, *others = [(y.label(attribute, text, code), tag) for tag, y in languages.items()]
-                others = [pair for pair in others if pair[0] != label[0]]
-                # A label without a code, such as a bin, is the value itself, unless a language has another for it.
-                if is_code or others or label[0] != text:
-                    _add_labels(category, [label, *others])
+                _add_labels(category, [label, *(pair for pair in others if pair[0] != label[0])])
     _add(var, "varFormat", type="character" if column.kind == "string" else "numeric")
 
 
