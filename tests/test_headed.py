@@ -16,6 +16,7 @@ from charges import loss
 from fitnoise import messages
 from fitnoise.interfaces.exports import latex
 from fitnoise.interfaces.pages import fragments
+from fitnoise.interfaces.pages.charts import cost_curve
 from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.releases import answer_report
@@ -117,8 +118,18 @@ def test_a_ledger_says_under_each_heading_what_it_says(books, capsys):
     assert {*expected["account"]} == {"census", "register"}
     assert [x.split(" (")[0] for x in expected["unit"]] == ["one person", *["one household"] * 2]
     assert expected["rho"][0] == "0.0156250"
-    (columns,) = html_columns(client.page("/ledger"))
+    in_words, columns = html_columns(client.page("/ledger"))
     assert columns == expected
+    what = {"charge": "Release", "cap": "Cap set to ρ = 0.7500000"}
+    newest_first = entries[::-1]
+    assert in_words == {
+        "No.": [str(e.sequence) for e in newest_first],
+        "Time (UTC)": [e.time[:16].replace("T", " ") for e in newest_first],
+        "Account": [e.account.source for e in newest_first],
+        "What": [what[e.kind] for e in newest_first],
+        "Cost ρ": [f"{float(e.rho):.7f}" if e.kind == "charge" else "–" for e in newest_first],
+        "Release or reason": ["–"] * len(entries),
+    }
     path = client.folder.root / "budget.sqlite"
     by_command("ledger", "show", str(path))
     assert terminal_columns(capsys.readouterr().out.splitlines(), expected) == expected
@@ -309,7 +320,8 @@ def test_the_studio_says_curves_and_sweeps_under_their_headings(tmp_path, monkey
     assert len(curve["δ"]) > 2
     assert curve["ε"] == [epsilons[d] for d in curve["δ"]]
     result = what_if.sweep(plan, plan.summaries[0].name, factors=(0.5, 2))
-    (swept,) = html_columns(page_parts.render_part("sweep", "en", sweep=result))
+    drawn = cost_curve(*(np.array([getattr(x, name) for x in result.points]) for name in ("target_moe", "rho")))
+    (swept,) = html_columns(page_parts.render_part("sweep", "en", sweep=result, drawn=drawn))
     assert swept == {
         "±": [language.kind(ValueKind.PEOPLE, x.target_moe) for x in result.points],
         "ρ": [language.kind(ValueKind.COMPARED, x.rho) for x in result.points],
