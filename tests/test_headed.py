@@ -323,7 +323,7 @@ def test_the_studio_says_curves_and_sweeps_under_their_headings(tmp_path, monkey
     drawn = cost_curve(*(np.array([getattr(x, name) for x in result.points]) for name in ("target_moe", "rho")))
     (swept,) = html_columns(page_parts.render_part("sweep", "en", sweep=result, drawn=drawn))
     assert swept == {
-        "±": [language.kind(ValueKind.PEOPLE, x.target_moe) for x in result.points],
+        "Margin": [f"± {language.kind(ValueKind.PEOPLE, x.target_moe)}" for x in result.points],
         "ρ": [language.kind(ValueKind.COMPARED, x.rho) for x in result.points],
         "ε": [language.kind(ValueKind.COMPARED, x.epsilon) for x in result.points],
         "relative to the present cost": [
