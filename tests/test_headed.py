@@ -320,8 +320,10 @@ def test_the_studio_says_curves_and_sweeps_under_their_headings(tmp_path, monkey
     assert len(curve["δ"]) > 2
     assert curve["ε"] == [epsilons[d] for d in curve["δ"]]
     result = what_if.sweep(plan, plan.summaries[0].name, factors=(0.5, 2))
-    drawn = cost_curve(*(np.array([getattr(x, name) for x in result.points]) for name in ("target_moe", "rho")))
-    (swept,) = html_columns(page_parts.render_part("sweep", "en", sweep=result, drawn=drawn))
+    curve_of_costs = cost_curve(
+        *(np.array([getattr(x, name) for x in result.points]) for name in ("target_moe", "rho"))
+    )
+    (swept,) = html_columns(page_parts.render_part("sweep", "en", sweep=result, drawn=curve_of_costs))
     assert swept == {
         "Margin": [f"± {language.kind(ValueKind.PEOPLE, x.target_moe)}" for x in result.points],
         "ρ": [language.kind(ValueKind.COMPARED, x.rho) for x in result.points],
