@@ -38,7 +38,13 @@ NOT_IN_REPORTS = (
     *("report.entry.", "report.balance.", "report.ledger.", "report.more.", "report.together.", "report.charged."),
     *("report.heading.", "report.receipt.", "report.periods.", "report.intervals.", "report.microdata."),
     *("report.comparison.", "report.unsuitable.", "report.finite.", "report.settings.", "report.demo."),
-    *("report.column.", "report.noise.", "report.statistic.", "report.target.", "report.universe."),  # release.json
+    *(
+        "report.column.mean_",
+        "report.noise.",
+        "report.statistic.",
+        "report.target.",
+        "report.universe.",
+    ),  # release.json
     *("report.price.", "report.counted.", "report.label.all_places", "report.label.composed_plan"),
     *("report.label.uniform_guess", "report.protected.cap", "report.protected.spent", "report.given.condition"),
     *("report.given.estimate", "report.given.nothing", "report.combined.estimate", "report.combined.improved"),
@@ -48,7 +54,7 @@ NOT_IN_REPORTS = (
     *("report.records.shares", "report.records.unknown", "report.supersedes.chain", "report.public.confirmed"),
     "report.sampling.",
 )
-"""The beginnings of ids that no page, workbook or LaTeX file shows: the terminal, the studio and documents do."""
+"""The beginnings of ids that no page or export shows: the terminal, the studio and documents do."""
 
 SECTIONS_OF_REPORTS = {
     *("account", "amounts", "budgets", "cap", "comparison", "composed", "counted", "database", "means", "objective"),
@@ -72,7 +78,7 @@ SECTIONS_OF_REPORTS = {
 
 
 def is_in_reports(text_id):
-    """Return True if a page, a workbook or a LaTeX file can have a text."""
+    """Return True if a page or an export can have a text."""
     if text_id.startswith("report.section."):
         return text_id.removeprefix("report.section.") in SECTIONS_OF_REPORTS
     return not text_id.startswith(NOT_IN_REPORTS)
