@@ -108,7 +108,7 @@ def test_verify_shows_the_chain_and_the_later_releases(chain_folder):
         assert findings(chain_folder / "third", "supersedes", ledger=book) == [(True, f"as the ledger has it: {chain}")]
         assert findings(chain_folder / "third", "revised", ledger=book) == []
         assert findings(chain_folder / "first", "revised", ledger=book) == [
-            (True, "number 3 in the ledger; use the newest")
+            (True, "by their entries: 3, 5; use the newest")
         ]
         assert findings(chain_folder / "first", "supersedes", ledger=book) == []
         assert all(fn.verify(chain_folder / name, ledger=book).ok for name in ("first", "second", "third"))
@@ -132,6 +132,13 @@ def test_reports_show_the_chain(chain_folder, capsys, tmp_path):
     assert "supersedes" not in fn.report(fn.Release.read(chain_folder / "first"), tmp_path / "first.html").read_text(
         "utf-8"
     )
+
+
+def test_a_page_of_integer_tables_names_the_superseded_release(chain_folder, tmp_path):
+    third = fn.Release.read(chain_folder / "third")
+    page = fn.report(fn.make_integer_tables(third), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "supersedes the release of ledger entry 1" in page
+    assert all(reason in page for reason in REASONS)
 
 
 def test_texts_of_a_reason_are_escaped_in_a_report(tmp_path):

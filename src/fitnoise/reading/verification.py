@@ -569,7 +569,11 @@ def _add_revisions(log: _Checklist, plan: Plan, folder: Path, entries: Sequence[
         return
     if reference is None:  # no charge, so no other release names it
         return
-    revisions = [e.sequence for e in entries or () if e.detail.get("supersedes") == reference.digest]
+    later, revisions = {reference.digest}, []
+    for e in entries or ():  # in the order of the ledger: a correction comes after what it corrects
+        if e.detail.get("supersedes") in later:
+            later.add(e.digest)
+            revisions.append(e.sequence)
     named_releases = [e for e in entries or () if e.digest == reference.digest and "supersedes" in e.detail]
     if chain or named_releases:
         text_id = "report.finding.superseded_stated" if entries is None else "report.finding.superseded"

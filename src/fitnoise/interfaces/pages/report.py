@@ -20,6 +20,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports.catalogues import schema_org
 from fitnoise.interfaces.pages.fragments import (
     RenderedTable,
+    corrections,
     digest,
     environment,
     in_language,
@@ -200,6 +201,7 @@ def content(
             **common_input(),
             "title": title(what.releases[0].plan.publication, page_language),
             "whole": isinstance(what, IntegerTables),
+            "corrections": [*corrections(what, page_language)],
             "remarks": what.all_remarks(),
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
             "tables": views_of_tables,
