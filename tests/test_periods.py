@@ -298,7 +298,7 @@ def test_a_series_that_does_not_fit_is_refused_before_anything_is_counted(book, 
 
 class Poisoned(HistogramCounter):
     def __init__(self):
-        super().__init__(COUNTS, DOMAIN)
+        super().__init__(COUNTS, DOMAIN.axes)
 
     def count(self, margins, progress=None):
         raise AssertionError("records were read")
