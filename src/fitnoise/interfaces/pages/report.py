@@ -225,6 +225,7 @@ def content(
         "bands": signs,
         "plan": plan,
         "release": release,
+        "corrections": [] if release is None else [*corrections(release, page_language)],
         "title": title(plan.publication, page_language),
         "tables": views,
         "count": count,
