@@ -325,6 +325,36 @@ def test_a_cap_is_confirmed_like_a_release(client, at_once):
     assert "Left after a release" in client.post("/tables", {"number.0": "6"}).text
 
 
+def test_a_ledger_is_started_with_a_cap_for_the_account_of_the_plan(client, at_once):
+    """Without a plan there is no account, and a refused form leaves no file; `fitnoise ledger open` does the same."""
+    book = client.folder.root / "budget.sqlite"
+    assert 'id="set-cap"' not in client.page("/ledger")
+    client.certified()
+    assert "people (one person (at most 1 record), add-or-remove-one)" in client.page("/ledger")
+    for fields in ({"typed": "x", "cap": "1"}, {"typed": "people", "cap": "x"}, {"account": "1", "cap": "1"}):
+        assert client.post("/ledger", {"account": "0", **fields}).status_code == 422
+    assert not book.exists()
+    assert client.post("/ledger", account="0", cap="1/1000", typed="people", reason="of the year").status_code == 204
+    with fn.Ledger(book) as ledger:
+        (account,) = ledger.accounts()
+        (entry,) = ledger.entries()
+        assert (account, ledger.balance(account).cap) == (entry.account, entry.rho)
+        assert Fraction(1, 1000) <= entry.rho < Fraction(1, 1000) + Fraction(1, 2**64)
+        assert entry.detail["reason"] == "of the year"
+    number = client.intend()
+    assert client.post(f"/release/{number}", typed="people").status_code == 204
+    assert "Nothing was charged" in client.page(f"/release/{number}")
+    # Of another unit, the ledger gets a second account.
+    assert client.post("/protect", {"privacy.unit": "household"}).status_code == 200
+    client.certified()
+    assert "people (one household (at most 1 record), add-or-remove-one) – new account" in client.page("/ledger")
+    assert client.post("/ledger", ledger="", account="1", cap="1", typed="people").status_code == 422
+    book_number = client.number("budget.sqlite")
+    assert client.post("/ledger", ledger=book_number, account="1", cap="1", typed="people").status_code == 204
+    with fn.Ledger(book) as ledger:
+        assert [a.unit.name for a in ledger.accounts()] == ["person", "household"]
+
+
 def test_two_tabs_do_not_undo_each_other(client):
     base = base_of(client)
     one = {"tab": "1", "base": base}

@@ -172,6 +172,30 @@ def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
 
 
 @pytest.mark.parametrize("page", ["de"], indirect=True)
+def test_a_ledger_is_started_with_a_cap_by_keyboard(page, studio_folder):
+    filled(studio_folder)
+    page.goto(page.address + "ledger")
+    assert page.locator("#set-cap").count() == 0
+    page.goto(page.address + "prove")
+    page.click("#certify")
+    page.wait_for_selector("#jobs .seal")
+    page.goto(page.address + "ledger")
+    check(page)
+    page.fill("#cap", "0,05")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#cap[aria-invalid=true]")
+    assert not (studio_folder / "budget.sqlite").exists()
+    page.fill("#cap", "0.05")
+    page.fill("#typed", "people")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".rest")
+    with fn.Ledger(studio_folder / "budget.sqlite") as ledger:
+        assert [(e.kind, float(e.rho)) for e in ledger.entries()] == [("cap", pytest.approx(0.05))]
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
+@pytest.mark.parametrize("page", ["de"], indirect=True)
 def test_margins_that_move_again_and_again_end_with_the_price_of_the_last(page, studio_folder):
     """In German, and how long it takes: benchmarks/studio.py."""
     page.goto(page.address + "tables")

@@ -34,6 +34,7 @@ from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import answer_report
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.units import Account
 from fitnoise.messages import LANGUAGES, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
@@ -529,6 +530,7 @@ def ledger(studio: Studio, request: Request) -> Response:
         name = folder.name_by_number(ledger_number, names) if ledger_number else (names[0] if names else None)
         if name:
             contents = _read_ledger(studio, name)
+        contents["accounts"] = [(a.source, a.sentence, is_new) for a, is_new in _accounts(folder, name)]
     except FitnoiseError as error:
         why = str(error)
     return _shell(
@@ -536,6 +538,7 @@ def ledger(studio: Studio, request: Request) -> Response:
         "ledger",
         ledgers=[(folder.number(x), x) for x in names],
         name=name,
+        new=BUDGET,
         chosen=None if name is None else folder.number(name),
         why=why,
         examples=[(float(x), cap_guess(x)) for x in EXAMPLE_CAPS],
@@ -560,6 +563,20 @@ def _read_ledger(studio: Studio, name: str) -> dict[str, Any]:
         # The release of a charge may also lie elsewhere: its number is shown, and nothing is concluded.
         "missing": [e.sequence for e in entries if e.kind == "charge" and e.digest not in there],
     }
+
+
+def _accounts(folder: Folder, name: str | None) -> list[tuple[Account, bool]]:
+    """Return the accounts of a ledger, and that of the certified plan as a new one if the ledger lacks it.
+
+    name: The ledger; None for a new one.
+    """
+    accounts = []
+    if name is not None:
+        with Ledger(folder.inside(name)) as book:
+            accounts = book.accounts()
+    plan = folder.certified()
+    new = [] if plan is None else [_plan(folder, plan).order.account]
+    return [*((a, False) for a in accounts), *((a, True) for a in new if a not in accounts)]
 
 
 def _charge_of(folder: Folder, name: str) -> str:
@@ -777,37 +794,38 @@ def stop_release(studio: Studio, request: Request, form: SubmittedForm) -> Respo
 
 
 def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
-    """Set a cap, once its account was typed."""
-    folder = studio.folder
-    name = folder.name_by_number(form.get("ledger", ""), folder.ledgers())
-    with Ledger(folder.inside(name)) as book:
-        accounts = book.accounts()
-        account = form.get("account", "")
-        # At most five digits: `int` takes long for a text of many digits.
-        i = int(account) if account.isascii() and account.isdigit() and len(account) < 6 else len(accounts)
-        with refused_at("account"):
-            if i >= len(accounts):
+    """Set a cap, once its account was typed; without a ledger in the folder, in a new one."""
+    folder, names = studio.folder, studio.folder.ledgers()
+    name = folder.name_by_number(form.get("ledger", ""), names) if names else None
+    accounts = [account for account, _ in _accounts(folder, name)]
+    number = form.get("account", "")
+    # At most five digits: `int` takes long for a text of many digits.
+    i = int(number) if number.isascii() and number.isdigit() and len(number) < 6 else len(accounts)
+    with refused_at("account"):
+        if i >= len(accounts):
+            raise LedgerError(
+                "account-not-chosen",
+                "No account of the ledger is chosen.",
+                "A cap belongs to one account.",
+                "Choose one of the accounts.",
+                "Nothing was changed.",
+            )
+    with Refusals() as refusals:
+        with refusals.for_field("cap"):
+            cap = exact_number(form.get("cap", "").strip(), "Nothing was changed.")
+        with refusals.for_field("typed"):
+            if form.get("typed", "") != accounts[i].source:
                 raise LedgerError(
-                    "account-not-chosen",
-                    "No account of the ledger is chosen.",
-                    "A cap belongs to one account.",
-                    "Choose one of the accounts.",
+                    "source-name-not-typed",
+                    f"The typed text is not the name of the source, {accounts[i].source!r}.",
+                    "To set a cap, the name of its source must be typed.",
+                    "Type the name of the source.",
                     "Nothing was changed.",
                 )
-        with Refusals() as refusals:
-            with refusals.for_field("cap"):
-                cap = exact_number(form.get("cap", "").strip(), "Nothing was changed.")
-            with refusals.for_field("typed"):
-                if form.get("typed", "") != accounts[i].source:
-                    raise LedgerError(
-                        "source-name-not-typed",
-                        f"The typed text is not the name of the source, {accounts[i].source!r}.",
-                        "To set a cap, the name of its source must be typed.",
-                        "Type the name of the source.",
-                        "Nothing was changed.",
-                    )
+    # A form that is refused makes no file.
+    with Ledger(folder.target(BUDGET) if name is None else folder.inside(name)) as book:
         book.set_cap(accounts[i], rho=cap, reason=form.get("reason", ""))
-    return _go(f"/ledger?ledger={form['ledger']}")
+    return _go(f"/ledger?ledger={form['ledger']}" if names else "/ledger")
 
 
 def quit_studio(studio: Studio, request: Request, form: SubmittedForm) -> Response:
