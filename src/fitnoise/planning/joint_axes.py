@@ -108,18 +108,24 @@ def _blocks(publication: Publication) -> Iterator[tuple[tuple[str, ...], Integer
     domain, groups = publication.domain, publication.groups
     if publication.series is not None:
         return
-    names = {a for group in groups for a in counted_attributes(group.workload)}
+    names, counted = _read_attributes(publication)
     separate = {domain.attribute_of(a) for group in groups for a in _with_own_axes(group)}
-    # A record counts only if all attributes that are read have a cell for its value.
-    counted = {domain.attribute_of(a) for group in groups for a in used_attributes(group.workload)}
-    counted |= set(domain) if publication.unit.bound is not None else set(domain.drops(publication.source.drops))
-    counted |= _ruled_attributes(domain)
     ruled_columns = {domain.column(a) for a in _ruled_attributes(domain)}
     for column in _shared_columns(domain, names, counted):
         if column.column not in ruled_columns:
             blocks = ((x.attributes, x.cells) for x in column.blocks)
             yield from (x for x in blocks if separate.isdisjoint(map(domain.attribute_of, x[0])))
     yield from (x for x in _ruled_blocks(domain, names, counted) if separate.isdisjoint(map(domain.attribute_of, x[0])))
+
+
+def _read_attributes(publication: Publication) -> tuple[set[str], set[str]]:
+    """Return the attributes by whose values tables count, and those in which each counted record has a cell."""
+    domain, groups = publication.domain, publication.groups
+    names = {a for group in groups for a in counted_attributes(group.workload)}
+    # A record counts only if all attributes that are read have a cell for its value.
+    counted = {domain.attribute_of(a) for group in groups for a in used_attributes(group.workload)}
+    counted |= set(domain) if publication.unit.bound is not None else set(domain.drops(publication.source.drops))
+    return names, counted | _ruled_attributes(domain)
 
 
 def _ruled_attributes(domain: Domain) -> set[str]:
@@ -138,6 +144,25 @@ def _shared_columns(domain: Domain, names: set[str], counted: set[str]) -> Itera
 
 def _ruled_blocks(domain: Domain, names: set[str], counted: set[str]) -> Iterator[tuple[tuple[str, ...], Integers]]:
     """Yield the groups of shown attributes of rules, and of their columns, that are not free of each other."""
+    for displayed, cells, all_cells in _ruled_groups(domain, names, counted):
+        _refuse_values(domain, displayed, cells, all_cells)
+        sizes = [domain.sizes[a] for a in displayed]
+        yield from ((tuple(displayed[i] for i in m), rows) for m, rows in dependent_columns(cells, sizes))
+
+
+def ruled_groups(publication: Publication) -> Iterator[tuple[list[str], Integers, Integers]]:
+    """Yield the groups of shown attributes that rules and shared columns connect.
+
+    Each comes with its possible joint cells, of shape (joint cells, attributes), sorted; and with those without the
+    rules.
+
+    Args:
+        publication: The publication; no data are read.
+    """
+    return _ruled_groups(publication.domain, *_read_attributes(publication))
+
+
+def _ruled_groups(domain: Domain, names: set[str], counted: set[str]) -> Iterator[tuple[list[str], Integers, Integers]]:
     ruled_names = {name for one in domain.ruled_cells for name in one.names}
     columns = [
         x
@@ -155,9 +180,7 @@ def _ruled_blocks(domain: Domain, names: set[str], counted: set[str]) -> Iterato
         here = [x for x in columns if domain.attribute_of(x.tabulated[0]) in homes]
         if len(displayed) > 1 or (displayed and here):
             cells = _possible_cells(domain, ruled, here, displayed)
-            _refuse_values(domain, displayed, cells, _possible_cells(domain, (), here, displayed))
-            sizes = [domain.sizes[a] for a in displayed]
-            yield from ((tuple(displayed[i] for i in m), rows) for m, rows in dependent_columns(cells, sizes))
+            yield displayed, cells, _possible_cells(domain, (), here, displayed)
 
 
 def _possible_cells(

@@ -16,8 +16,10 @@ from fitnoise.errors import DomainError
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.joint_axes import counted_attributes
 from fitnoise.planning.plan import Plan
+from fitnoise.planning.rule_ranks import rules_add_nothing
 from fitnoise.request.coverage import list_values
 from fitnoise.request.domain import Domain
+from fitnoise.request.impossible_rules import in_order
 from fitnoise.request.joint_axes import attributes_along, used_joint_axes
 from fitnoise.request.joint_cells import Block, SharedColumn, Unreached, shared_columns
 from fitnoise.request.workloads import axes_with_impossible_rows, used_attributes
@@ -77,13 +79,11 @@ def counted_jointly(plan: Plan) -> Iterator[Message]:
         yield Message("report.rules.joint" if is_ruled else "report.shared_column.joint", values)
         if joint.name in zeros:
             yield Message("report.shared_column.impossible", (Value("attributes", joint.names),))
-    used = [{*domain.axes.attributes_of(x.name)} for x in domain.axes.joint.values()]
     action = "report.rules.dropped" if plan.publication.source.drops_by_rule else "report.rules.refused"
-    for one, ruled in zip(domain.ruled_cells, homes, strict=True):
-        yield Message(action, (Value("attributes", one.names),))
-        if not any(len(ruled & x) > 1 for x in used):
-            # The tables count the same cells as without the rules, so they are the same problem.
-            yield Message("report.rules.nothing", (Value("attributes", one.names),))
+    yield from (Message(action, (Value("attributes", one.names),)) for one in domain.ruled_cells)
+    if domain.rules and rules_add_nothing(plan.publication):
+        ruled = in_order(domain, [name for one in domain.ruled_cells for name in one.names])
+        yield Message("report.rules.nothing", (Value("attributes", ruled),))
 
 
 def _agree(plan: Plan, block: Block) -> bool:
