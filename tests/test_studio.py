@@ -14,6 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from importlib import resources
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
@@ -660,11 +661,30 @@ def test_a_file_that_lacks_columns_is_not_offered(client):
         ),
         ({"measure": "mean.1", "that": "0.0"}, 'mean("age", {"area": "North"})'),
         ({"measure": "median.1"}, 'median("age")'),
+        ({"measure": "number", "that": "0.0 1.0 1.2 1.0"}, 'count({"area": "North", "age": {"values": [0, 2]}})'),
+        (
+            {"measure": "share", "that": "1.0 1.1", "among": "1.1 1.2 0.0"},
+            'count({"age": 1, "area": "North"}) / count({"age": {"values": [1, 2]}, "area": "North"})',
+        ),
+        (
+            {"measure": "number", "that": "0.0", "since": "3"},
+            'count({"area": "North"}) - other.count({"area": "North"})',
+        ),
+        (
+            {"measure": "share", "that": "0.0", "since": "3"},
+            'count({"area": "North"}) / count() - other.count({"area": "North"}) / other.count()',
+        ),
+        ({"measure": "mean.1", "since": "3"}, 'mean("age") - other.mean("age")'),
     ],
 )
 def test_a_question_by_menus_is_a_formula(fields, formula):
     domain = publication_of(SPEC, Path()).domain
-    assert questions.formula(domain, SubmittedForm([*fields.items()])) == formula
+    assert questions.formula(domain, chosen_in_menus(fields)) == formula
+
+
+def chosen_in_menus(fields):
+    """A form with each of its choices; a side of a question has several menus."""
+    return SubmittedForm([(name, key) for name, keys in fields.items() for key in keys.split(" ")])
 
 
 def test_a_menu_distinguishes_values_of_one_label():
@@ -686,11 +706,44 @@ def test_a_menu_distinguishes_values_of_one_label():
         ({"measure": "mean.9"}, "release.question-not-listed"),
         ({"measure": "number", "that": "0.7"}, "release.question-not-listed"),
         ({"measure": "share"}, "release.share-without-condition"),
+        ({"measure": "number", "that": "0.0 0.7"}, "release.question-not-listed"),
+        ({"measure": "share", "that": "0.0", "among": "0.1"}, "release.conditions-exclude-each-other"),
+        ({"measure": "median.1", "since": "3"}, "release.change-of-median"),
     ],
 )
 def test_questions_that_no_menu_has_are_refused(fields, code):
     with refused(code):
-        questions.formula(publication_of(SPEC, Path()).domain, SubmittedForm([*fields.items()]))
+        questions.formula(publication_of(SPEC, Path()).domain, chosen_in_menus(fields))
+
+
+def test_a_question_has_more_conditions_and_a_release_before(client, at_once):
+    """A button adds a menu and keeps the others; the change since another release names that release."""
+    client.certified()
+    client.post(f"/release/{client.intend()}", typed="people")
+    path = f"/report/{client.number('release')}"
+    assert 'name="since"' not in client.page(path)
+    client.post(f"/release/{client.intend(out='later')}", typed="people")
+    assert 'name="since"' in client.page(path)
+    fields = [("measure", "number"), *(("that", key) for key in ("0.1", "", "1.3"))]
+    menus = client.http.post(
+        f"{path}/ask",
+        content=urlencode([("token", client.session.token(f"{path}/ask")), *fields, ("again", "that")]),
+        headers={"x-studio": "1", "content-type": "application/x-www-form-urlencoded"},
+    ).text
+    assert [x in menus for x in ('value="0.1" selected', 'value="1.3" selected')] == [True, True]
+    assert menus.count("<select") == 3
+    assert "data-focus" in menus.rpartition("<select")[2]
+    earlier, later = (Release.read(client.folder.root / x) for x in ("release", "later"))
+    answer = client.post(f"{path}/ask", measure="number", that="0.0", since=client.number("later")).text
+    (row,) = ask('count(area="North") - other.count(area="North")', earlier, later).frame().to_dict("records")
+    assert f"{row['value']:,.1f} ± {row['moe']:,.1f}".replace("-", "−") in " ".join(answer.split())
+    assert "This release minus later." in answer
+    assert client.post(f"{path}/ask", measure="number", since=client.number("release")).status_code == 422
+    values = questions.formula(
+        earlier.plan.publication.domain, chosen_in_menus({"measure": "number", "that": "1.3 1.0"})
+    )
+    added = sum(ask(f"count(age={age})", earlier).frame()["value"][0] for age in (0, 3))
+    assert ask(values, earlier).frame()["value"][0] == pytest.approx(added)
 
 
 def test_an_answer_is_a_number_with_its_margin_in_words_and_a_table(client, at_once):
@@ -899,6 +952,7 @@ KILLED = """
 import os, signal, sys
 from fractions import Fraction
 from pathlib import Path
+from urllib.parse import urlencode
 from fitnoise_studio import releasing
 
 real = releasing.release

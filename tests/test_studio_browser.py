@@ -172,6 +172,32 @@ def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
 
 
 @pytest.mark.parametrize("page", ["de"], indirect=True)
+def test_a_question_gets_a_condition_by_keyboard_and_keeps_the_others(page, studio_folder):
+    filled(studio_folder)
+    plan = fn.plan(fn.load_spec(studio_folder / "spec.toml"))
+    book = studio_folder / "budget.sqlite"
+    fn.release(plan, studio_folder / "people.csv", ledger=book, directory=studio_folder / "release")
+    fn.release(plan, studio_folder / "people.csv", ledger=book, directory=studio_folder / "later", again=True)
+    page.goto(page.address + f"report/{page.studio.folder.number('later')}")
+    page.select_option("#measure", "share")
+    page.select_option("#that", "1.3")
+    page.select_option("#among", "0.0")
+    page.select_option("#since", label="release")
+    page.focus("#add-that")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#that-2")
+    assert page.evaluate("document.activeElement.id") == "that-2"
+    page.select_option("#that-2", "1.2")
+    check(page)
+    page.click("#ask")
+    page.wait_for_selector("#answer table")
+    shares = 'count({"age": {"values": [3, 2]}, "area": "North"}) / count({"area": "North"})'
+    assert page.inner_text("#answer code") == f"{shares} - {shares.replace('count', 'other.count')}"
+    check(page)
+    assert page.told == []
+
+
+@pytest.mark.parametrize("page", ["de"], indirect=True)
 def test_a_ledger_is_started_with_a_cap_by_keyboard(page, studio_folder):
     filled(studio_folder)
     page.goto(page.address + "ledger")

@@ -38,7 +38,7 @@ from fitnoise.kernel.units import Account
 from fitnoise.messages import LANGUAGES, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
-from fitnoise.reading.release import Release
+from fitnoise.reading.release import Release, superseded_pairs
 from fitnoise.reading.release_files import DESCRIPTION, leftovers, read_text
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
@@ -445,7 +445,9 @@ def one_report(studio: Studio, request: Request) -> Response:
         "tab": studio.tab(),
         "names": names,
         "conditions": list(questions.conditions(domain)),
+        "most": questions.MAX_CONDITIONS,
         "measures": questions.measures(domain),
+        "others": [(studio.folder.number(x), x) for x in studio.folder.releases() if x != name],
         "pages": STEPS,
         "done": studio.steps_done(),
         "folder_name": studio.folder.root.name,
@@ -460,13 +462,19 @@ def one_report(studio: Studio, request: Request) -> Response:
 
 def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Answer a question about a release."""
-    _, read = _opened(studio, request)
+    name, read = _opened(studio, request)
+    if form.get("again") in questions.SIDES:
+        return _more_conditions(studio, read, form)
+    others = [x for x in studio.folder.releases() if x != name]
+    with refused_at("since"):
+        since = studio.folder.name_by_number(form["since"], others) if form.get("since") else None
+        other = None if since is None else Release.read(studio.folder.inside(since))
     # A written formula goes before the menus, which are hidden from whom writes one.
     text = form.get("question", "").strip()
     is_written = bool(text)
     with refused_at("question" if is_written else "measure"):
         text = text or questions.formula(read.plan.publication.domain, form)
-        answer = ask(text, read, by=[x for x in form.all("by") if x])
+        answer = ask(text, read, other, by=[x for x in form.all("by") if x])
     is_simultaneous = "simultaneous" in form
     frame = answer.frame(simultaneous=is_simultaneous)
     answer_html = report_html(answer_report(read, text, answer, frame, simultaneous=is_simultaneous), studio.language)
@@ -484,9 +492,25 @@ def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
             "level": answer.confidence,
         }
     return HTMLResponse(
-        render_part("answer", studio.language, shown=answer_html, question=text, said=one_number)
+        render_part(
+            "answer",
+            studio.language,
+            shown=answer_html,
+            question=text,
+            said=one_number,
+            since=since,
+            notes=() if other is None else superseded_pairs((read, other)),
+        )
         + render_part("alert", studio.language, why="")
     )
+
+
+def _more_conditions(studio: Studio, read: Release, form: SubmittedForm) -> Response:
+    """Show the conditions of one side that a form holds, and a menu for another one."""
+    chosen = [x for x in form.all(form["again"]) if x][: questions.MAX_CONDITIONS - 1]
+    listed = list(questions.conditions(read.plan.publication.domain))
+    fields = {"listed": listed, "chosen": [*chosen, ""], "most": questions.MAX_CONDITIONS}
+    return HTMLResponse(render_part("conditions", studio.language, side=form["again"], **fields, new=True))
 
 
 def write_outputs(studio: Studio, request: Request, form: SubmittedForm) -> Response:
