@@ -49,11 +49,10 @@ def planned(attributes, order, kind):
     }
 
 
-def mixed(attributes, kind):
-    """Plan all tables up to order 3; three ordered attributes are cumulative and meet only in pairs."""
+def mixed_workload(attributes, kind):
+    """Return all tables up to order 3; three ordered attributes are cumulative and meet only in pairs."""
     import fitnoise as fn
 
-    start = time.perf_counter()
     domain = fn.Domain({f"a{i}": fn.Ordered(0, SIZE - 1) for i in range(attributes)})
     names = list(domain)
     ordered, rest = names[:3], names[3:]
@@ -67,7 +66,15 @@ def mixed(attributes, kind):
         parts += [fn.table(cumulative=a, variance=2.0), family(1, a), family(2, a)]
     for a, b in itertools.combinations(ordered, 2):
         parts += [fn.table(cumulative=[a, b], variance=2.0), family(1, a, b)]
-    plan = fn.plan(fn.Workload(domain, parts))
+    return fn.Workload(domain, parts)
+
+
+def mixed(attributes, kind):
+    """Plan `mixed_workload`."""
+    import fitnoise as fn
+
+    start = time.perf_counter()
+    plan = fn.plan(mixed_workload(attributes, kind))
     return {
         "tables": len(plan.table_part.tables),
         "gap": plan.gap,
