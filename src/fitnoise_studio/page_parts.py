@@ -11,10 +11,10 @@ from fitnoise.interfaces.pages.fragments import environment
 TEMPLATE_PACKAGE = "fitnoise_studio"
 
 
-def render_part(name: str, language: str, /, **context: Any) -> Markup:
+def render_part(name: str, language: str, /, *values: Any, **context: Any) -> Markup:
     """Return one of the parts of parts.html, filled in."""
     template = environment(language, TEMPLATE_PACKAGE).get_template("parts.html")
-    return getattr(template.module, name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
+    return getattr(template.module, name)(*values, **context)  # type: ignore[no-any-return]  # macros return what is escaped
 
 
 def page(name: str, language: str, /, **context: Any) -> str:

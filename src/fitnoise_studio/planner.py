@@ -70,6 +70,7 @@ def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     parts = {
         "price": render_part("price", request["language"], plan=plan, proven=proven(plan), left=remaining),
         "details": render_part("details", request["language"], plan=plan, left=remaining),
+        **{f"share.{i}": render_part("share", request["language"], i, x) for i, x in enumerate(plan.summaries)},
     }
     return {"parts": parts, "rho": plan.rho, "epsilon": plan.epsilon(), "source": publication.source.name}
 

@@ -239,13 +239,15 @@ class Studio:
         return render_part("steps", self.language, pages=STEPS, shown=page, done=self.steps_done(), **self.form)
 
     def meaning_parts(self) -> dict[str, Markup]:
-        """Return what the margin of each table means, in words."""
+        """Return what the margin of each table means, in words, and its share in a cost that is not known."""
         document = self.document()
         parts, level = {}, forms.confidence_of(document)
         for i, table in enumerate(forms.tables_of(document)):
             meaning = None if level is None or forms.value_at(document, ("budget",)) else forms.meaning_of(table)
             name = f"meaning.{i}"
             parts[name] = render_part("meaning", self.language, name=name, meaning=meaning, level=level)
+            # Without a price the share of before would be that of another draft.
+            parts[f"share.{i}"] = render_part("share", self.language, i)
         return parts
 
     def state_part(self) -> Markup:
@@ -313,7 +315,7 @@ class Studio:
             shown_parts |= self.price_parts()
         if page_name == "tables":
             with contextlib.suppress(FitnoiseError):
-                shown_parts |= self.meaning_parts()
+                shown_parts = {**self.meaning_parts(), **shown_parts}
         if page_name == "prove" or page_name.startswith("release/"):
             shown_parts["head"] = self.head_part(page_name)
         if page_name == "prove":
