@@ -716,6 +716,40 @@ def test_questions_that_no_menu_has_are_refused(fields, code):
         questions.formula(publication_of(SPEC, Path()).domain, chosen_in_menus(fields))
 
 
+def test_a_card_has_the_share_of_its_table_in_the_cost(client, at_once):
+    client.post("/tables", {"number.0": "9"})
+    plan = fn.plan(fn.load_spec(client.folder.root / "spec.toml"))
+    page = client.page("/tables")
+    assert re.findall(r'id="share\.(\d)" class="cost-share" data-part><p class="k">Share of the cost', page) == [
+        "0",
+        "1",
+    ]
+    assert [f"{x.numbers} numbers" in page for x in plan.summaries] == [True, True]
+    shares = [float(x) for x in re.findall(r'<p class="v">([\d.]+)\u202f?%</p><svg class="rest"', page)]
+    assert sum(shares) == pytest.approx(100, abs=0.11)
+    client.post("/tables", {"number.0": "1e300"})
+    assert "Share of the cost" not in client.page("/tables")
+
+
+def test_a_table_that_is_built_shows_other_margins_and_those_of_its_totals(client, at_once):
+    """Nothing of the form is kept; margins of totals are those that a release will state."""
+    draft_text = client.folder.text()
+    fields = {"told": "", "show.0": "area", "show.1": "age", "view.1": "", "kind": "margin", "number": "5"}
+    assert client.post("/tables/new", {**fields, "number": "x", "sweep": "1"}).status_code == 422
+    assert 'id="jobs"' in client.post("/tables/new", {**fields, "sweep": "1"}).text
+    assert client.wait().state == "done", client.wait().text
+    assert client.folder.text() == draft_text
+    job = client.studio.jobs.all[-1]
+    assert job.html in client.page("/tables/new")
+    assert job.html not in client.page("/tables/0") + client.page("/price")
+    plan = fn.plan(publication_of(job.question["text"], client.folder.root))
+    release = fn.release(plan, client.folder.root / "people.csv", ledger=client.folder.root / "other.sqlite")
+    expected = {x: release.count(by=[x] if x else []).frame()["moe"].max() for x in ("area", "age", "")}
+    table_index = len(plan.summaries) - 1
+    assert dict(planner.margins_of_totals(plan, table_index)) == pytest.approx(expected)
+    assert f"all records: ±{expected['']:.4g}" in job.html
+
+
 def test_a_question_has_more_conditions_and_a_release_before(client, at_once):
     """A button adds a menu and keeps the others; the change since another release names that release."""
     client.certified()

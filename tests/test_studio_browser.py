@@ -172,6 +172,24 @@ def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
 
 
 @pytest.mark.parametrize("page", ["de"], indirect=True)
+def test_other_margins_of_a_table_that_is_built_are_computed_as_it_is_written(page):
+    page.goto(page.address + "tables/0")
+    page.fill("#number", "fünf")
+    page.focus("#sweep")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#number[aria-invalid=true]")
+    page.wait_for_function("() => document.activeElement.id === 'alert'")
+    page.fill("#number", "12")
+    page.click("#sweep")
+    page.wait_for_selector("#jobs .share")
+    assert page.inner_text("#jobs .sum th").split()[:2] == ["±", "12"]
+    assert page.input_value("#number") == "12"
+    check(page)
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
+@pytest.mark.parametrize("page", ["de"], indirect=True)
 def test_a_question_gets_a_condition_by_keyboard_and_keeps_the_others(page, studio_folder):
     filled(studio_folder)
     plan = fn.plan(fn.load_spec(studio_folder / "spec.toml"))

@@ -262,7 +262,7 @@ def _builder(
     return _shell(
         studio,
         "table",
-        on="tables",
+        on=f"tables/{index or 'new'}",
         base=base,
         index=index,
         fields=fields,
@@ -631,6 +631,8 @@ def set_tables(studio: Studio, request: Request, form: SubmittedForm) -> Respons
 def set_table(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Keep a table that was built, or show what the form holds after another choice, and keep nothing."""
     index = request.path_params.get("place", "")
+    if "sweep" in form:
+        return _sweep_of_form(studio, form, index)
     if "again" not in form:
         studio.change(form, lambda d: table_forms.with_table(d, form, index))
         return _go("/tables")
@@ -639,6 +641,15 @@ def set_table(studio: Studio, request: Request, form: SubmittedForm) -> Response
         return HTMLResponse(_preview(studio, studio.document(), fields))
     # The page goes on to show the draft that it was made for, so that a change by another tab is not hidden.
     return _builder(studio, fields, index, action, form.get("base", ""))
+
+
+def _sweep_of_form(studio: Studio, form: SubmittedForm, index: str) -> Response:
+    """Compute the cost of other margins of the table that a form holds, as a job, and keep nothing of the form."""
+    document, page_name = studio.document(), f"tables/{index or 'new'}"
+    text = forms.write(table_forms.with_table(document, form, index))
+    question = {"what": "sweep", "text": text, "place": index or str(len(forms.tables_of(document))), "page": page_name}
+    studio.jobs.add("sweep", {**question, **studio.question_fields})
+    return _parts(studio, page_name)
 
 
 def remove_table(studio: Studio, request: Request, form: SubmittedForm) -> Response:

@@ -176,7 +176,36 @@ def sweep(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     margin_sweep = what_if.sweep(plan, names[int(table_index)], progress=lambda k, n, i, g: report_progress(f"{k}/{n}"))
     margins = np.array([x.target_moe for x in margin_sweep.points])
     line = cost_curve(margins, np.array([x.rho for x in margin_sweep.points]))
-    return {"html": render_part("sweep", request["language"], sweep=margin_sweep, drawn=line)}
+    totals = margins_of_totals(plan, int(table_index))
+    return {"html": render_part("sweep", request["language"], sweep=margin_sweep, drawn=line, totals=totals)}
+
+
+def margins_of_totals(plan: Plan, table_index: int) -> list[tuple[str, float]]:
+    """Return the largest margin of the totals of a table by each of its attributes, and of the total of all records.
+
+    The total has the name "". The list is empty for tables of amounts, for patterns of tables, and where a plan alone
+    does not give the margins.
+
+    Args:
+        plan: The plan.
+        table_index: The index of the table, from 0.
+    """
+    summary, publication = plan.summaries[table_index], plan.publication
+    if summary.tables > 1 or plan.questions or publication.public is not None:
+        return []
+    table = publication.workload[summary.name]
+    names = [x for x in table.labels(publication.domain) if x in publication.domain and table.view(x).is_by_value]
+    if table.summed or table.averaged or not names:
+        return []
+    lengths = (n for part in plan.groups for n in part.strategy.lengths)
+    # Margins depend on the plan alone, so answers of zero do.
+    release = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths])
+    try:
+        singles = names if len(names) > 1 else []
+        margins = [(x, float(release.count(by=[x]).frame()["moe"].max())) for x in singles]
+        return [*margins, ("", float(release.count().frame()["moe"].max()))]
+    except FitnoiseError:
+        return []
 
 
 def kinds(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:

@@ -274,9 +274,13 @@ class Studio:
                 name, detail = state.state, {"out": state.intent.out, "stage": STAGES.get(state.stage)}
         return render_part("head", self.language, shown=name, **detail)
 
-    def jobs_part(self, *names: str) -> Markup:
-        """Return the jobs, of some names or all: those done, the progress, and those that wait."""
-        jobs = [j for j in self.jobs.all if not names or j.name in names]
+    def jobs_part(self, *names: str, page_name: str = "") -> Markup:
+        """Return the jobs, of some names or all: those done, the progress, and those that wait.
+
+        page_name: The page of one table that started them; "" for other pages.
+        """
+        of_page = (j for j in self.jobs.all if j.question.get("page", "") == page_name)
+        jobs = [j for j in of_page if not names or j.name in names]
         return render_part("jobs", self.language, jobs=jobs[-6:][::-1], step=self.jobs.step, **self.form)
 
     def where_part(self, number: str) -> Markup:
@@ -311,7 +315,7 @@ class Studio:
             shown_parts = {"state": self.state_part(), "steps": self.steps_part(page_name)}
         except FitnoiseError as error:
             return {"state": render_part("lost", self.language, why=str(error))}
-        if page_name in PRICED:
+        if page_name.partition("/")[0] in PRICED:
             shown_parts |= self.price_parts()
         if page_name == "tables":
             with contextlib.suppress(FitnoiseError):
@@ -322,6 +326,8 @@ class Studio:
             shown_parts["jobs"] = self.jobs_part("certify", "show", "kinds")
         if page_name == "price":
             shown_parts["jobs"] = self.jobs_part("sweep")
+        if page_name.startswith("tables/"):
+            shown_parts["jobs"] = self.jobs_part("sweep", page_name=page_name)
         if page_name == "report":
             shown_parts["jobs"] = self.jobs_part("whole")
         if page_name.startswith("release/"):
