@@ -471,6 +471,41 @@ def test_of_two_tabs_the_later_chooses_what_stays(page, studio_folder, choice):
     assert page.told == []
 
 
+@pytest.mark.parametrize("path", ["tables", "tables/1", "remove"])
+def test_keep_mine_changes_the_table_that_was_edited_or_none(page, studio_folder, path):
+    """Another tab removed the table before the edited one, so that a third has its place; or it removed both."""
+    filled(studio_folder, SPEC + "\n[[tables]]\nattributes = ['age']\nmargin = 6\n")
+    draft = studio_folder / ".studio" / "draft.toml"
+    _, edited, last = load(studio_folder / "spec.toml")["tables"]
+    field, button = ("number", "#keep-table") if path == "tables/1" else ("number.1", "#apply")
+    for is_gone in (False, True):
+        page.goto(page.address + ("tables" if path == "remove" else path))
+        other = page.context.new_page()
+        other.goto(page.address + "tables")
+        for left in (2, 1) if is_gone else (2,):
+            other.click("#remove-0")
+            other.wait_for_selector(f"#remove-{left}", state="detached")
+        if path == "remove":
+            page.click("#remove-1")
+        else:
+            page.fill(f'[id="{field}"]', "70")
+            page.click(button)
+        if is_gone:
+            page.wait_for_selector("#alert .wrong")
+            assert "not in the draft any more" in page.inner_text("#alert")
+            assert page.locator("#keep-mine").count() == 0
+            assert load(draft)["tables"] == [last]
+        else:
+            page.click("#keep-mine")
+            page.wait_for_function("() => !document.getElementById('alert')?.innerText")
+            page.goto(page.address + "tables")
+            assert load(draft)["tables"] == ([] if path == "remove" else [{**edited, "margin": 70}]) + [last]
+        draft.unlink()
+        other.close()
+    page.told = [x for x in page.told if "409" not in x and "422" not in x]
+    assert page.told == []
+
+
 @contextlib.contextmanager
 def another_studio(folder, browser):  # noqa: F811
     """Yield a page of a second studio of the same folder, in a browser of its own."""

@@ -209,11 +209,12 @@ def tables(studio: Studio, request: Request) -> Response:
     fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
     listed = [
         (
+            mark,
             forms.table_words(t, language),
             *forms.target_of(t),
             [] if table_forms.table_fields(document, t) else table_forms.keys_of_file(t),
         )
-        for t in forms.tables_of(document)
+        for t, mark in zip(forms.tables_of(document), forms.marks_of(document), strict=True)
     ]
     return _shell(
         studio,
@@ -234,8 +235,9 @@ def new_table(studio: Studio, request: Request) -> Response:
 
 def one_table(studio: Studio, request: Request) -> Response:
     """Show the page that builds a table, with a table of the draft."""
-    index = request.path_params["place"]
-    return _builder(studio, _stored_fields(studio.document(), index), index)
+    document, index = studio.document(), request.path_params["place"]
+    fields = _stored_fields(document, index)
+    return _builder(studio, fields, index, mark=forms.marks_of(document)[int(index)])
 
 
 def _stored_fields(document: forms.Document, index: str) -> table_forms.TableFields:
@@ -250,21 +252,28 @@ def _stored_fields(document: forms.Document, index: str) -> table_forms.TableFie
 
 
 def _builder(
-    studio: Studio, fields: table_forms.TableFields, index: str = "", action: str = "", base: str | None = None
+    studio: Studio,
+    fields: table_forms.TableFields,
+    index: str = "",
+    action: str = "",
+    base: str | None = None,
+    mark: str = "",
 ) -> Response:
-    """Show the page that builds a table, with fields that may be of no table yet."""
+    """Show the page that builds a table, with fields that may be of no table yet; mark: that of the stored table."""
     studio.wish_price()
     document = studio.document()
     fields = table_forms.acted(document, fields, action)
     columns = {x.position: x for x in fields.columns}
     names = {x.name for x in fields.columns}
-    rest = table_forms.kept_keys(forms.tables_of(document)[int(index)]) if index else []
+    marks = forms.marks_of(document)
+    rest = table_forms.kept_keys(forms.tables_of(document)[marks.index(mark)]) if mark in marks else []
     return _shell(
         studio,
         "table",
         on=f"tables/{index or 'new'}",
         base=base,
         index=index,
+        mark=mark,
         fields=fields,
         columns=columns,
         places=range(max(3, len(columns) + 1, *(x + 1 for x in columns)) if columns else 3),
@@ -640,7 +649,7 @@ def set_table(studio: Studio, request: Request, form: SubmittedForm) -> Response
     if action == "preview":
         return HTMLResponse(_preview(studio, studio.document(), fields))
     # The page goes on to show the draft that it was made for, so that a change by another tab is not hidden.
-    return _builder(studio, fields, index, action, form.get("base", ""))
+    return _builder(studio, fields, index, action, form.get("base", ""), form.get("of", ""))
 
 
 def _sweep_of_form(studio: Studio, form: SubmittedForm, index: str) -> Response:
@@ -654,7 +663,7 @@ def _sweep_of_form(studio: Studio, form: SubmittedForm, index: str) -> Response:
 
 def remove_table(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Remove a table."""
-    studio.change(form, lambda d: forms.remove_table(d, request.path_params["place"]))
+    studio.change(form, lambda d: forms.remove_table(d, request.path_params["place"], form.get("of", "")))
     return tables(studio, request)
 
 

@@ -28,7 +28,7 @@ from fitnoise.request.spec_errors import not_toml, number_advice
 from fitnoise.request.toml_text import toml_text
 from fitnoise.request.views import VIEWS
 from fitnoise_studio.access import SubmittedForm
-from fitnoise_studio.folder import checked_name
+from fitnoise_studio.folder import checked_name, digest
 from fitnoise_studio.refusals import Refusals, Refused, refused_at
 
 Document = dict[str, Any]
@@ -1128,9 +1128,13 @@ def margins(document: Document, form: SubmittedForm) -> Document:
     """Set the targets of tables, their confidence, and the choice to spend a budget instead."""
     out = copy.deepcopy(document)
     with Refusals() as refusals:
-        for i, table in enumerate(tables_of(out)):
-            with refusals.for_field(f"number.{i}"):
-                _write_target(table, i, form)
+        marks = marks_of(document)
+        for i, shown in enumerate(form.all("of") or marks):
+            mark, *before = shown.split(" ")
+            # A table that another tab removed, and whose target this form leaves, is no mistake.
+            if mark in marks or [form[x] for x in (f"kind.{i}", f"number.{i}") if x in form] != before:
+                with refusals.for_field(f"number.{i}"):
+                    _write_target(tables_of(out)[place_of(document, str(i), mark)], i, form)
         for path in DEFAULTS:
             if path[0] == "accuracy":
                 with refusals.for_field(".".join(path)):
@@ -1190,12 +1194,45 @@ def levels_of(document: Mapping[str, Any]) -> list[str]:
     return [str(x) for levels in level_lists if isinstance(levels, list) for x in levels]
 
 
-def remove_table(document: Document, index: str) -> Document:
-    """Remove a table."""
+def remove_table(document: Document, index: str, mark: str = "") -> Document:
+    """Remove a table; index and mark as for :func:`place_of`."""
     out = copy.deepcopy(document)
-    listed = tables_of(out)
-    del listed[parse_index(index, len(listed), "table")]
+    del tables_of(out)[place_of(document, index, mark)]
     return out
+
+
+def marks_of(document: Mapping[str, Any]) -> list[str]:
+    """Return the mark of each table: its keys without target, and its place among tables with equal keys."""
+    keys = [
+        {k: x for k, x in table.items() if k not in TARGETS} if isinstance(table, Mapping) else table
+        for table in tables_of(document)
+    ]
+    return [digest(f"{x} {keys[:i].count(x)} {keys.count(x)}") for i, x in enumerate(keys)]
+
+
+def place_of(document: Mapping[str, Any], index: str, mark: str) -> int:
+    """Return the place of the table that a form was made for: another tab may have moved or removed tables.
+
+    Args:
+        document: The document of the draft.
+        index: The place of the table when the form was made.
+        mark: The mark of the table; "" to go by the place.
+
+    Raises:
+        SpecError: The draft has no such table, or the table has other columns now.
+    """
+    marks = marks_of(document)
+    if mark in marks:
+        return marks.index(mark)
+    if mark:
+        raise SpecError(
+            "form-table-changed",
+            "The table of this form is not in the draft any more, or has other columns there.",
+            "A form changes the table for which it was made.",
+            "Reload the page, and make the change again.",
+            "Nothing was changed.",
+        )
+    return parse_index(index, len(marks), "table")
 
 
 PATTERNS = {

@@ -371,7 +371,7 @@ def with_table(document: forms.Document, form: SubmittedForm, index: str = "") -
     if not index:
         listed.append(table_of(document, fields))
         return out
-    i = forms.parse_index(index, len(listed), "table")
+    i = forms.place_of(document, index, form.get("of", ""))
     before = table_fields(document, listed[i])
     if before is None:
         raise table_of_file(i)
