@@ -29,8 +29,8 @@ from fitnoise.messages import COMPLETE_LANGUAGES, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.release import Release
-from fitnoise.request.documents import Spec
-from fitnoise_studio import app, forms, planner, questions, releasing, serve, workers
+from fitnoise.request.documents import Spec, json_schema
+from fitnoise_studio import app, forms, planner, questions, releasing, serve, table_forms, workers
 from fitnoise_studio import folder as folders
 from fitnoise_studio import state as states
 from fitnoise_studio.access import SubmittedForm
@@ -41,6 +41,8 @@ from refused import refused
 from studios import SPEC, Here, base_of, filled, opened
 from test_pages import HOSTILE, Page
 from waiting import wait_until
+
+TEMPLATES = Path(app.__file__).parent / "templates"
 
 
 @pytest.fixture
@@ -373,18 +375,48 @@ def test_two_tabs_do_not_undo_each_other(client):
 def test_differences_are_named_by_page_and_part():
     one = {"title": "a", "privacy": {"max_records": 1}, "data": {"max_records": 5}, "domain": {"x": {"codes": [1]}}}
     two = {**one, "privacy": {"max_records": 2}, "domain": {"x": {"codes": [1, 2]}, "y": 3}, "tables": [{"margin": 4}]}
-    assert forms.differences(one, one, "en") == []
-    assert [x[:2] for x in forms.differences(one, two, "en")] == [
+    assert forms.differences(one, one, translator("en")) == []
+    assert [x[:2] for x in forms.differences(one, two, translator("en"))] == [
         ("describe", "x"),
         ("protect", ""),
         ("describe", "y"),
         ("tables", f"1. {forms.table_words({'margin': 4}, translator('en'))}"),
     ]
-    values = {x[:2]: x[2:] for x in forms.differences(one, two, "en")}
-    assert values["protect", ""] == ("max_records = 1", "max_records = 2")
-    assert values["describe", "x"] == ("codes = [1]", "codes = [1, 2]")
-    assert values["describe", "y"] == ("–", " = 3")
-    assert [*values.values()][3] == ("–", "margin = 4")
+    values = {x[:2]: x[2:] for x in forms.differences(one, two, translator("en"))}
+    assert values["protect", ""] == ("Maximum records per unit: 1", "Maximum records per unit: 2")
+    assert values["describe", "x"] == ("Code in the file: 1", "Code in the file: 1, 2")
+    assert values["describe", "y"] == ("–", "3")
+    assert [*values.values()][3] == ("–", "Margin of error: 4")
+
+
+def test_differences_have_the_labels_of_forms_in_german():
+    """Every label is in a template, keys that no form shows are on the page File, and kinds and bands are in words."""
+    german = translator("de")
+    one = {"data": {"max_records": 5}, "domain": {"x": {"type": "ordered"}}, "metadata": {"period": "2019"}}
+    two = {
+        "data": {"max_records": 6, "outside_domain": "drop"},
+        "domain": {"x": {"type": "ordered", "clip": True}, "y": {"type": "binned", "cuts": [1, 2.5]}},
+        "tables": [{"groups": {"x": {"young": {"first": 0, "last": 9}}}}],
+    }
+    found = {x[:2]: x[2:] for x in forms.differences(one, two, german)}
+    t = german.texts
+    size, outside = t["studio.protect.size"], t["studio.protect.outside"]
+    assert found["protect", ""] == (f"{size}: 5", f"{size}: 6; {outside}: drop")
+    assert found["describe", "x"] == ("–", f"{t['studio.describe.clip']}: ✓")
+    kind, cuts = t["studio.describe.type"], t["studio.describe.cuts"]
+    assert found["describe", "y"] == ("–", f"{kind}: {t['studio.kind.binned']}; {cuts}: 1, 2.5")
+    bands = f"{t['studio.builder.groups']} x young"
+    (table,) = (x for (page, _), x in found.items() if page == "tables")
+    assert table == ("–", f"{bands} {t['page.table.from']}: 0; {bands} {t['page.table.to']}: 9")
+    assert found["file", ""] == ("metadata period: 2019", "–")
+    templates = "".join(path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.html"))
+    for labels in forms.LABELS.values():
+        assert all(x == "δ" or f'"{x}"' in templates for x in labels.values())
+    spec = json_schema()["$defs"]
+    keys = {key for kind in forms.KIND_TEXTS for key in spec[f"{kind.capitalize()}Spec"]["properties"]}
+    assert keys - {*forms.LABELS["describe"]} <= {*forms._KEYS_OF_FILE, "valid"}
+    assert {*table_forms._SHOWN_KEYS, *table_forms._KEPT_KEYS} - {*forms.LABELS["tables"]} == {*forms.TARGETS[1:]}
+    assert {path[-1] for path in forms.SETTINGS} <= {*forms.LABELS["protect"]}
 
 
 def test_save_refuses_what_another_program_changed(client):

@@ -455,8 +455,8 @@ def test_of_two_tabs_the_later_chooses_what_stays(page, studio_folder, choice):
     assert [t["margin"] for t in load(draft)["tables"]] == [5, 9.5]
     shown_rows = [x.split("\t") for x in other.inner_text("#alert tbody").split("\n")]
     assert [(here, there) for _, here, there in shown_rows] == [
-        (f"margin = {before[0]}", "margin = 5"),
-        ("margin = 8", "margin = 9.5"),
+        (f"Margin of error: {before[0]}", "Margin of error: 5"),
+        ("Margin of error: 8", "Margin of error: 9.5"),
     ]
     check(other)
     other.click(f"#{choice}")

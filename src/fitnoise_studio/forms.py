@@ -21,7 +21,7 @@ from typing import Any
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
-from fitnoise.messages import Translator, translator
+from fitnoise.messages import Translator
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
 from fitnoise.request.spec_errors import not_toml, number_advice
@@ -1243,42 +1243,122 @@ PATTERNS = {
 """The id of the text of each pattern."""
 
 
+LABELS: Mapping[str, Mapping[str, str]] = {
+    "protect": {
+        "title": "studio.protect.title",
+        "unit": "studio.protect.unit",
+        "id": "studio.protect.id",
+        "max_records": "studio.protect.max_records",
+        "sum_within_unit": "studio.protect.sum_within_unit",
+        "source": "studio.protect.source",
+        "account": "studio.protect.account",
+        "neighbours": "studio.protect.neighbours",
+        "definition": "studio.protect.definition",
+        "delta": "δ",
+        "table": "studio.protect.table",
+        "outside_domain": "studio.protect.outside",
+        "max_dropped": "studio.protect.max_dropped",
+        "data.max_records": "studio.protect.size",
+        "cap": "studio.protect.cap",
+    },
+    "describe": {
+        "type": "studio.describe.type",
+        "column": "studio.describe.column",
+        "codes": "studio.describe.code",
+        "labels": "studio.describe.label",
+        "codes_file": "studio.describe.codes_file",
+        "low": "studio.describe.low",
+        "high": "studio.describe.high",
+        "step": "studio.describe.step",
+        "clip": "studio.describe.clip",
+        "cuts": "studio.describe.cuts",
+        "ceilings": "studio.describe.ceilings",
+        "levels": "studio.describe.levels",
+        "children": "studio.describe.children",
+        "file": "studio.describe.places_file",
+        "missing": "studio.describe.missing",
+    },
+    "tables": {
+        "attributes": "studio.builder.by",
+        "cumulative": "studio.builder.at_most",
+        "ranges": "studio.builder.every_range",
+        "groups": "studio.builder.groups",
+        "first": "page.table.from",
+        "last": "page.table.to",
+        "sum": "studio.builder.sum",
+        "mean": "studio.builder.mean",
+        "count": "studio.builder.having",
+        "ceiling": "studio.tables.ceiling",
+        "reference": "studio.tables.reference",
+        "pattern": "studio.tables.pattern",
+        "missing": "studio.builder.missing",
+        "name": "studio.builder.name",
+        "margin": "studio.builder.margin",
+        "confidence": "studio.tables.confidence",
+        "gap": "studio.tables.gap",
+        "budget": "studio.tables.budget",
+    },
+}
+"""The id of the label that each key has on a page."""
+
+KIND_TEXTS = {
+    "categorical": "studio.kind.categorical",
+    "ordered": "studio.kind.ordered",
+    "binned": "studio.kind.binned",
+    "amount": "studio.kind.amount",
+    "hierarchy": "studio.kind.hierarchy",
+}
+"""The id of the text of each kind of attribute."""
+
+
 def differences(
-    document: Mapping[str, Any], other: Mapping[str, Any], language: str
+    document: Mapping[str, Any], other: Mapping[str, Any], language: Translator
 ) -> list[tuple[str, str, str, str]]:
     """Return the settings in which two drafts differ: the page, the part of the page, and both values.
 
-    The part is an attribute or a table in words; other settings of a page are one part, "".
+    The part is an attribute or a table in words; other settings of a page are one part, "". Settings have the labels of
+    the form; those that no form shows have their keys, and are on the page File.
     """
     places = []
     for draft in (document, other):
-        texts: dict[tuple[str, str], dict[tuple[str, ...], str]] = {}
+        texts: dict[tuple[str, str], dict[str, str]] = {}
         for name, keys in domain_of(draft).items():
-            texts["describe", name] = _leaves(keys)
+            texts["describe", name] = _settings(keys, "describe", language)
         for i, table in enumerate(tables_of(draft), 1):
-            texts["tables", f"{i}. {table_words(table, translator(language))}"] = _leaves(table)
-        accuracy = {k: draft[k] for k in ("accuracy", "budget") if k in draft}
-        rest = {k: x for k, x in draft.items() if k not in ("domain", "tables", "accuracy", "budget")}
-        places.append({**texts, ("tables", ""): _leaves(accuracy), ("protect", ""): _leaves(rest)})
+            texts["tables", f"{i}. {table_words(table, language)}"] = _settings(table, "tables", language)
+        for page, keys in (("tables", ("accuracy", "budget")), ("protect", ("title", "data", "privacy"))):
+            texts[page, ""] = _settings({k: draft[k] for k in keys if k in draft}, page, language)
+        shown = ("domain", "tables", "accuracy", "budget", "title", "data", "privacy")
+        texts["file", ""] = _settings({k: x for k, x in draft.items() if k not in shown}, "file", language)
+        places.append(texts)
     here, there = places
     out = []
     for page, part in dict.fromkeys([*here, *there]):
         mine, theirs = here.get((page, part), {}), there.get((page, part), {})
-        keys = [k for k in dict.fromkeys([*mine, *theirs]) if mine.get(k) != theirs.get(k)]
-        if keys:
-            values = [", ".join(f"{k[-1]} = {x[k]}" for k in keys if k in x) or "–" for x in (mine, theirs)]
+        labels = [k for k in dict.fromkeys([*mine, *theirs]) if mine.get(k) != theirs.get(k)]
+        if labels:
+            values = ["; ".join(f"{k}: {x[k]}" if k else x[k] for k in labels if k in x) or "–" for x in (mine, theirs)]
             out.append((page, part, values[0], values[1]))
     return out
 
 
-def _leaves(value: Any, path: tuple[str, ...] = ("",)) -> dict[tuple[str, ...], str]:
-    """Return the settings of a part of a draft as texts, by their keys."""
-    if not isinstance(value, Mapping):
-        return {path: str(value)}
-    out: dict[tuple[str, ...], str] = {}
-    for key, x in value.items():
-        out |= _leaves(x, (*path, str(key)))
-    return out
+def _settings(value: Any, page: str, language: Translator, path: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the settings of a part of a draft as texts, by their labels on a page."""
+    labels = LABELS.get(page, {})
+    if isinstance(value, Mapping):
+        entries = (_settings(x, page, language, (*path, str(key))) for key, x in value.items())
+        return {label: text for entry in entries for label, text in entry.items()}
+    ids = [labels.get(".".join(path[i - 1 : i + 1]), labels.get(key, key)) for i, key in enumerate(path)]
+    words = [language.texts.get(x, x) for x in ids if x not in ("data", "privacy", "accuracy")]
+    if path[-1:] == ("type",):
+        value = language.texts.get(KIND_TEXTS.get(str(value), ""), value)
+    texts = [value_text(x) if not isinstance(x, bool) else "✓" if x else "–" for x in as_values(value)]
+    return {" ".join(words): ", ".join(texts)}
+
+
+def as_values(value: Any) -> list[Any]:
+    """Return the entries of a list; any other value alone."""
+    return value if isinstance(value, list) else [value]
 
 
 def table_words(table: Any, language: Translator) -> str:

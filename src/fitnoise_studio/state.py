@@ -11,6 +11,7 @@ from typing import Any, final
 from markupsafe import Markup
 
 from fitnoise.errors import FitnoiseError
+from fitnoise.messages import translator
 from fitnoise_studio import forms
 from fitnoise_studio.access import StudioSession, SubmittedForm
 from fitnoise_studio.folder import DraftChanged, Folder, digest
@@ -104,7 +105,9 @@ class Studio:
                     self.folder.accept(new, base)
                 except DraftChanged as error:
                     with contextlib.suppress(FitnoiseError):
-                        error.differences = forms.differences(forms.parse(new), forms.parse(text), self.language)
+                        error.differences = forms.differences(
+                            forms.parse(new), forms.parse(text), translator(self.language)
+                        )
                         error.present = now
                     raise
             # A server keeps at most 1,000 pages in mind; further pages must state their base.
