@@ -88,10 +88,12 @@ def is_in_reports(text_id):
 def test_languages_have_equal_ids_and_parameters(language):
     english, texts = messages.catalogue("en"), messages.catalogue(language)
     complete = language in messages.COMPLETE_LANGUAGES
-    assert texts.keys() - {UNREVIEWED} == {x for x in english if complete or is_in_reports(x)}
+    # An error has its English sentences in the code (tests/test_studio_errors.py).
+    of_errors = {x for x in texts if x.startswith("error.")} if complete else set()
+    assert texts.keys() - {UNREVIEWED} - of_errors == {x for x in english if complete or is_in_reports(x)}
     for text_id, text in texts.items():
         assert text.strip(), text_id
-        assert parameters(text) == parameters(english.get(text_id, "")), text_id
+        assert text_id in of_errors or parameters(text) == parameters(english.get(text_id, "")), text_id
 
 
 def test_languages_without_a_reviewer_say_so():

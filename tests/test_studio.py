@@ -398,17 +398,17 @@ def test_differences_have_the_labels_of_forms_in_german():
         "domain": {"x": {"type": "ordered", "clip": True}, "y": {"type": "binned", "cuts": [1, 2.5]}},
         "tables": [{"groups": {"x": {"young": {"first": 0, "last": 9}}}}],
     }
-    found = {x[:2]: x[2:] for x in forms.differences(one, two, german)}
+    settings = {x[:2]: x[2:] for x in forms.differences(one, two, german)}
     t = german.texts
     size, outside = t["studio.protect.size"], t["studio.protect.outside"]
-    assert found["protect", ""] == (f"{size}: 5", f"{size}: 6; {outside}: drop")
-    assert found["describe", "x"] == ("–", f"{t['studio.describe.clip']}: ✓")
+    assert settings["protect", ""] == (f"{size}: 5", f"{size}: 6; {outside}: drop")
+    assert settings["describe", "x"] == ("–", f"{t['studio.describe.clip']}: ✓")
     kind, cuts = t["studio.describe.type"], t["studio.describe.cuts"]
-    assert found["describe", "y"] == ("–", f"{kind}: {t['studio.kind.binned']}; {cuts}: 1, 2.5")
+    assert settings["describe", "y"] == ("–", f"{kind}: {t['studio.kind.binned']}; {cuts}: 1, 2.5")
     bands = f"{t['studio.builder.groups']} x young"
-    (table,) = (x for (page, _), x in found.items() if page == "tables")
+    (table,) = (x for (page, _), x in settings.items() if page == "tables")
     assert table == ("–", f"{bands} {t['page.table.from']}: 0; {bands} {t['page.table.to']}: 9")
-    assert found["file", ""] == ("metadata period: 2019", "–")
+    assert settings["file", ""] == ("metadata period: 2019", "–")
     templates = "".join(path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.html"))
     for labels in forms.LABELS.values():
         assert all(x == "δ" or f'"{x}"' in templates for x in labels.values())

@@ -18,6 +18,7 @@ from axe_playwright_python.sync_playwright import Axe
 import fitnoise as fn
 from browser_actions import picture, pressed, read, readable
 from fitnoise import data
+from fitnoise.messages import translator
 from fitnoise_studio import serve, state, workers
 from fitnoise_studio.folder import Folder
 from run_pages import follow
@@ -116,7 +117,7 @@ def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
     assert float(page.input_value('[id="number.0"]')) < 15
     page.fill('[id="number.0"]', "none")
     page.wait_for_selector("#alert .wrong")
-    assert page.inner_text("#alert .wrong").startswith("The value of the margin of table 1 is ")
+    assert page.inner_text("#alert .wrong").startswith("Target state × status: The value is 'none'.")
     page.told = [x for x in page.told if "422" not in x]  # the browser says that a form was refused
     page.fill('[id="number.0"]', "14")
     page.wait_for_function("() => !document.querySelector('#alert').innerText")
@@ -482,9 +483,9 @@ def test_keep_mine_changes_the_table_that_was_edited_or_none(page, studio_folder
         page.goto(page.address + ("tables" if path == "remove" else path))
         other = page.context.new_page()
         other.goto(page.address + "tables")
-        for left in (2, 1) if is_gone else (2,):
+        for last_index in (2, 1) if is_gone else (2,):
             other.click("#remove-0")
-            other.wait_for_selector(f"#remove-{left}", state="detached")
+            other.wait_for_selector(f"#remove-{last_index}", state="detached")
         if path == "remove":
             page.click("#remove-1")
         else:
@@ -699,7 +700,10 @@ def test_sums_up_to_a_ceiling_are_requested_of_customers(page, studio_folder):
     page.fill("#ceilings-1", "50, much")
     page.click("#apply")
     page.wait_for_selector("#alert .wrong")
-    assert page.inner_text("#alert .wrong").startswith("The value of a ceiling is 'much'.")
+    language = translator(page.studio.language)
+    field = f"turnover, {language.translate('studio.describe.ceilings')}: "
+    reason = "The value is 'much'." if language.code == "en" else "'much' ist keine Zahl."
+    assert page.inner_text("#alert .wrong").startswith(field + reason)
     assert page.input_value("#ceilings-1") == "50, much"
     page.fill("#ceilings-1", "50, 100")
     page.click("#apply")
@@ -797,9 +801,9 @@ REFUSED = {
     "tables": (
         {"accuracy.confidence": "0,95", "number.1": "-1"},
         "#apply",
-        {"number.1": "The value of the margin of table 2", "accuracy.confidence": "decimal point"},
+        {"number.1": "The value is", "accuracy.confidence": "decimal point"},
     ),
-    "tables/new": ({"number": "few"}, "#keep-table", {"number": "The value of the margin is"}),
+    "tables/new": ({"number": "few"}, "#keep-table", {"number": "The value is"}),
     "file": ({"text": "margin = 5,5"}, "#apply", {"text": "decimal point"}),
     "ledger": (
         {"cap": "much", "typed": "nobody"},

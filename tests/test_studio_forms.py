@@ -426,21 +426,21 @@ def test_every_refused_value_of_a_form_is_named_with_its_field():
     ]
     with pytest.raises(Refused) as caught:
         forms.protect(empty(), SubmittedForm(fields))
-    assert [*caught.value.fields] == ["privacy.max_records", "privacy.delta", "cap.kind"]
+    assert [*caught.value.errors] == ["privacy.max_records", "privacy.delta", "cap.kind"]
     assert caught.value.code == "spec.form-integer-invalid"
-    assert caught.value.fields["privacy.max_records"] == str(caught.value)
+    assert str(caught.value.errors["privacy.max_records"]) == str(caught.value)
     with pytest.raises(Refused) as caught:
         forms.margins(
             {"tables": [{"margin": 3}, {"margin": 4}]}, SubmittedForm([("number.0", "x"), ("kind.1", "best")])
         )
-    assert [*caught.value.fields] == ["number.0"]
+    assert [*caught.value.errors] == ["number.0"]
     with pytest.raises(Refused) as caught:
         forms.margins({"tables": [{"margin": 3}]}, SubmittedForm([("number.0", "4"), ("kind.0", "best")]))
-    assert [*caught.value.fields] == ["kind.0"]
+    assert [*caught.value.errors] == ["kind.0"]
     form = [("show.0", "zz"), ("show.1", "yy"), ("pattern", "all"), ("told", "sum"), ("ceiling", "x")]
     with pytest.raises(Refused) as caught:
         table_forms.with_table(empty(), SubmittedForm(form))
-    assert [*caught.value.fields] == ["pattern", "show.0", "show.1", "amount", "ceiling", "number"]
+    assert [*caught.value.errors] == ["pattern", "show.0", "show.1", "amount", "ceiling", "number"]
 
 
 @pytest.mark.parametrize(
@@ -632,7 +632,7 @@ def test_labels_are_in_several_languages():
 def test_wrong_codes_are_refused_at_their_fields(fields, code, field):
     with refused("spec." + code) as error:
         described(CODED, *fields)
-    assert [*error.value.fields] == [field]
+    assert [*error.value.errors] == [field]
 
 
 def test_an_attribute_of_another_kind_keeps_its_column_and_missing_values():
@@ -668,7 +668,7 @@ def test_all_attributes_are_set_or_none():
     fields = [("1.cuts", "1, x"), ("2.low", "y"), ("2.high", "5"), ("name", "size"), ("type", "ordered")]
     with pytest.raises(Refused) as caught:
         forms.describe_all(draft, SubmittedForm(fields), {})
-    assert [*caught.value.fields] == ["1.cuts", "2.low", "name"]
+    assert [*caught.value.errors] == ["1.cuts", "2.low", "name"]
     fields = [("1.cuts", "1, 2"), ("2.high", "5"), ("remove", "0"), ("name", "new"), ("type", "ordered")]
     out = forms.describe_all(draft, SubmittedForm(fields), {})["domain"]
     assert [*out] == ["size", "income", "geo", "new"]

@@ -46,8 +46,8 @@ from fitnoise_studio import forms, questions, table_forms
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.balances import EXAMPLE_CAPS, Balance, balances, cap_guess, reasons
 from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
-from fitnoise_studio.page_parts import page, render_part
-from fitnoise_studio.refusals import Refusals, Refused, refused_at
+from fitnoise_studio.page_parts import error_text, page, render_part
+from fitnoise_studio.refusals import Refusals, Refused, internal_error, refused_at
 from fitnoise_studio.releasing import INTENT_LIFETIME_SECONDS, head_of, no_data, released_before
 from fitnoise_studio.state import STEPS, Studio
 from fitnoise_studio.workers import QuestionReplaced
@@ -98,9 +98,9 @@ def _shell(
     return HTMLResponse(html, status)
 
 
-def _parts(studio: Studio, page_name: str, status: int = 200, *, alert: str = "") -> Response:
-    """Return the parts of a page that change by themselves, and the problem if there is one."""
-    html = Markup("\n").join(studio.parts(page_name).values()) + render_part("alert", studio.language, why=alert)
+def _parts(studio: Studio, page_name: str, status: int = 200) -> Response:
+    """Return the parts of a page that change by themselves, and no problem."""
+    html = Markup("\n").join(studio.parts(page_name).values()) + render_part("alert", studio.language, why="")
     return HTMLResponse(html, status)
 
 
@@ -110,13 +110,10 @@ def _wrong(studio: Studio, error: FitnoiseError) -> Response:
             render_part("conflict", studio.language, settings=error.differences, base=error.present), 409
         )
     status = 409 if isinstance(error, DraftChanged) else 422
-    fields = error.fields if isinstance(error, Refused) else {}
-    return HTMLResponse(render_part("alert", studio.language, why=str(error), fields=fields), status)
-
-
-def _mistake(error: Exception) -> str:
-    """Return the text for an error from outside fitnoise: its kind, and not its text, which can hold anything."""
-    return f"There is an error inside fitnoise ({type(error).__name__}). Reload the page to see the present state."
+    errors = error.errors if isinstance(error, Refused) else {}
+    fields = {name: error_text(x, studio.language, x.message) for name, x in errors.items()}
+    why = error_text(error, studio.language)
+    return HTMLResponse(render_part("alert", studio.language, why=why, fields=fields), status)
 
 
 def _go(url: str) -> Response:
@@ -178,13 +175,13 @@ def data(studio: Studio, request: Request) -> Response:
     studio.wish_price()
     folder, document = studio.folder, studio.document()
     files, file_number = folder.headed(), request.query_params.get("file", "")
-    columns, why = [], ""
+    columns, why = [], Markup()
     if file_number:
         try:
             name = folder.name_by_number(file_number, files)
             columns = [(i, x, *forms.kind_by_name(x)) for i, x in forms.new_columns(document, folder.columns(name))]
         except FitnoiseError as error:
-            why = str(error)
+            why = error_text(error, studio.language)
     return _shell(
         studio,
         "data",
@@ -293,12 +290,12 @@ def _builder(
 
 def _preview(studio: Studio, document: forms.Document, fields: table_forms.TableFields) -> Markup:
     """Return the empty table that fields describe, or the reason for its absence."""
-    empty, why, language = None, "", translator(studio.language)
+    empty, why, language = None, Markup(), translator(studio.language)
     if fields.columns or fields.amount or fields.pattern:
         try:
             empty = table_forms.preview(document, fields, studio.folder.root)
         except FitnoiseError as error:
-            why = f"{error.given} {error.action}".strip()
+            why = error_text(error, studio.language, f"{error.given} {error.action}".strip())
     level, margin, reference = (
         forms.confidence_of(document),
         table_forms.margin_of(fields),
@@ -558,14 +555,14 @@ def ledger(studio: Studio, request: Request) -> Response:
     names = folder.ledgers()
     ledger_number = request.query_params.get("ledger", "")
     contents: dict[str, Any] = {"ledger": None}
-    name, why = None, ""
+    name, why = None, Markup()
     try:
         name = folder.name_by_number(ledger_number, names) if ledger_number else (names[0] if names else None)
         if name:
             contents = _read_ledger(studio, name)
         contents["accounts"] = [(a.source, a.sentence, is_new) for a, is_new in _accounts(folder, name)]
     except FitnoiseError as error:
-        why = str(error)
+        why = error_text(error, studio.language)
     return _shell(
         studio,
         "ledger",
@@ -656,7 +653,8 @@ def _sweep_of_form(studio: Studio, form: SubmittedForm, index: str) -> Response:
     """Compute the cost of other margins of the table that a form holds, as a job, and keep nothing of the form."""
     document, page_name = studio.document(), f"tables/{index or 'new'}"
     text = forms.write(table_forms.with_table(document, form, index))
-    question = {"what": "sweep", "text": text, "place": index or str(len(forms.tables_of(document))), "page": page_name}
+    i = forms.place_of(document, index, form.get("of", "")) if index else len(forms.tables_of(document))
+    question = {"what": "sweep", "text": text, "place": str(i), "page": page_name}
     studio.jobs.add("sweep", {**question, **studio.question_fields})
     return _parts(studio, page_name)
 
@@ -968,9 +966,9 @@ def application(studio: Studio) -> Starlette:
                 try:
                     return handler(studio, request)
                 except FitnoiseError as error:
-                    return _shell(studio, "wrong", 422, why=str(error))
+                    return _shell(studio, "wrong", 422, why=error_text(error, studio.language))
             except Exception as error:  # of the parts of a page, one may be what failed
-                return _shell(studio, "wrong", 500, parts={}, why=_mistake(error))
+                return _shell(studio, "wrong", 500, parts={}, why=error_text(internal_error(error), studio.language))
 
         return answer
 
@@ -985,7 +983,7 @@ def application(studio: Studio) -> Starlette:
             except FitnoiseError as error:
                 return _wrong(studio, error)
             except Exception as error:
-                return HTMLResponse(render_part("alert", studio.language, why=_mistake(error)), 500)
+                return HTMLResponse(_wrong(studio, internal_error(error)).body, 500)
 
         return answer
 

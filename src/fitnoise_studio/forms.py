@@ -29,7 +29,7 @@ from fitnoise.request.toml_text import toml_text
 from fitnoise.request.views import VIEWS
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.folder import checked_name, digest
-from fitnoise_studio.refusals import Refusals, Refused, refused_at
+from fitnoise_studio.refusals import FormError, Refusals, Refused, refused_at
 
 Document = dict[str, Any]
 
@@ -220,14 +220,14 @@ def value_at(document: Any, path: Sequence[str]) -> Any:
 
 def _key_not_a_table(key: str) -> SpecError:
     """Return the error for a key of a draft with another value than keys."""
-    return SpecError(
+    return FormError(
         "draft-key-not-a-table",
         f"The key {key} of the draft is not a table of keys.",
         "",
         "Correct the draft on the page File.",
         "Nothing was changed.",
-        place=key,
-    )
+        key=key,
+    ).with_place(key)
 
 
 def put(document: Document, path: Sequence[str], value: Any) -> None:
@@ -252,7 +252,7 @@ def number_text(x: float) -> str:
     return repr(int(x)) if x == int(x) and abs(x) < 1e15 else repr(x)
 
 
-def real(text: str, what: str) -> float:
+def real(text: str) -> float:
     """Return a positive number.
 
     Raises:
@@ -262,7 +262,7 @@ def real(text: str, what: str) -> float:
     if not (math.isfinite(x) and x > 0):
         raise SpecError(
             "form-number-not-positive",
-            f"The value of {what} is {shortened(text)}.",
+            f"The value is {shortened(text)}.",
             "It must be a number above 0.",
             number_advice(text, "Enter a number such as 15 or 0.5."),
             "Nothing was changed.",
@@ -270,7 +270,7 @@ def real(text: str, what: str) -> float:
     return x
 
 
-def signed(text: str, what: str) -> float:
+def signed(text: str) -> float:
     """Return a number.
 
     Raises:
@@ -278,12 +278,13 @@ def signed(text: str, what: str) -> float:
     """
     x = number_of(text)
     if not math.isfinite(x):
-        raise SpecError(
+        raise FormError(
             "form-number-invalid",
-            f"The value of {what} is {shortened(text)}.",
+            f"The value is {shortened(text)}.",
             "It must be a number.",
             number_advice(text, "Enter a number such as 20 or 0.5."),
             "Nothing was changed.",
+            value=shortened(text),
         )
     return x
 
@@ -294,7 +295,7 @@ def number_of(text: str) -> float:
     return math.nan if result is None else result
 
 
-def parse_integer(text: str, what: str) -> int:
+def parse_integer(text: str) -> int:
     """Return a whole number.
 
     Raises:
@@ -303,7 +304,7 @@ def parse_integer(text: str, what: str) -> int:
     if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
         raise SpecError(
             "form-integer-invalid",
-            f"The value of {what} is {shortened(text)}.",
+            f"The value is {shortened(text)}.",
             "It must be a whole number of at most 18 digits.",
             "Enter a whole number such as 1.",
             "Nothing was changed.",
@@ -322,7 +323,7 @@ def choice_of(form: SubmittedForm, name: str, among: Sequence[str]) -> str:
     if value not in among:
         raise SpecError(
             "form-choice-invalid",
-            f"The value of {name} is {shortened(value)}.",
+            f"The value is {shortened(value)}.",
             f"It must be one of {', '.join(among)}.",
             "Choose one of these.",
             "Nothing was changed.",
@@ -408,9 +409,9 @@ def _field(out: Document, path: tuple[str, ...], form: SubmittedForm) -> None:
         value: Any = choice_of(form, name, CHOICES[path])
     elif path in _INTEGERS:
         # 0 stands for a number of records that the publisher has still to state.
-        value = parse_integer(text, name) if text else 0 if path == ("privacy", "max_records") else None
+        value = parse_integer(text) if text else 0 if path == ("privacy", "max_records") else None
     elif path in _NUMBERS:
-        value = real(text, name) if text else None
+        value = real(text) if text else None
     else:
         value = text or (None if DEFAULTS[path] is None else "")
     put(out, _stored_at(out, path), value)
@@ -438,7 +439,7 @@ def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) ->
             if text not in ("", cost_shown(out, path)[1]):
                 raise SpecError(
                     "form-measure-missing",
-                    f"The number {shortened(text)} of {name} has no measure.",
+                    f"The number {shortened(text)} has no measure.",
                     f"The measure must be one of {', '.join(COSTS)}.",
                     "Choose the measure.",
                     "Nothing was changed.",
@@ -451,11 +452,11 @@ def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) ->
     value: Any = text
     exact_number(text, "Nothing was changed.")
     if "/" not in text:
-        value = real(text, name)
+        value = real(text)
     elif kind == "mu":
         raise SpecError(
             "form-mu-not-decimal",
-            f"The value of {name} is {shortened(text)}, a fraction.",
+            f"The value is {shortened(text)}, a fraction.",
             "A cost in mu must be a decimal number, not a fraction.",
             "Enter a decimal number such as 0.5.",
             "Nothing was changed.",
@@ -765,7 +766,7 @@ def _ordered(attribute: Document, form: SubmittedForm, _files: Sequence[str]) ->
         for key in ("low", "high"):
             with refusals.for_field(key):
                 if _changed(attribute, form, key):
-                    put(attribute, (key,), parse_integer(form[key], key) if form[key].strip() else None)
+                    put(attribute, (key,), parse_integer(form[key]) if form[key].strip() else None)
     # Browsers leave out a box without a tick; a hidden field shows that the form had this box.
     if "is_clip" in form and ("clip" in form) != (attribute.get("clip") is True):
         attribute["clip"] = "clip" in form
@@ -774,12 +775,12 @@ def _ordered(attribute: Document, form: SubmittedForm, _files: Sequence[str]) ->
 def _binned(attribute: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
     if "cuts" in form and form["cuts"] != cuts_text(attribute):
         with refused_at("cuts"):
-            attribute["cuts"] = _numbers(form["cuts"], "a cut")
+            attribute["cuts"] = _numbers(form["cuts"])
 
 
-def _numbers(text: str, what: str) -> list[float]:
+def _numbers(text: str) -> list[float]:
     """Return numbers that are separated by commas, semicolons or blanks."""
-    return [signed(x, what) for x in re.split(r"[,;\s]+", text.strip()) if x]
+    return [signed(x) for x in re.split(r"[,;\s]+", text.strip()) if x]
 
 
 def _amount(attribute: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
@@ -787,11 +788,11 @@ def _amount(attribute: Document, form: SubmittedForm, _files: Sequence[str]) -> 
         for key in ("low", "high", "step"):
             with refusals.for_field(key):
                 if _changed(attribute, form, key):
-                    put(attribute, (key,), signed(form[key], key) if form[key].strip() else None)
+                    put(attribute, (key,), signed(form[key]) if form[key].strip() else None)
         shown_ceilings = ceilings_text(attribute)
         with refusals.for_field("ceilings"):
             if shown_ceilings is not None and form.get("ceilings", shown_ceilings) != shown_ceilings:
-                put(attribute, ("ceilings",), [tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
+                put(attribute, ("ceilings",), [tidy(x) for x in _numbers(form["ceilings"])] or None)
 
 
 def _hierarchy(attribute: Document, form: SubmittedForm, files: Sequence[str]) -> None:
@@ -800,7 +801,7 @@ def _hierarchy(attribute: Document, form: SubmittedForm, files: Sequence[str]) -
     counted = "children" in form and form["children"] != fields_of(attribute)["children"]
     if counted:
         with refused_at("children"):
-            numbers = [parse_integer(x, "children") for x in form["children"].split(",") if x.strip()]
+            numbers = [parse_integer(x) for x in form["children"].split(",") if x.strip()]
         if files and numbers:
             raise SpecError(
                 "form-places-twice",
@@ -966,12 +967,13 @@ def _listed(text: str) -> tuple[list[Any], list[str] | None]:
     for line in filter(str.strip, text.split("\n")):
         match = _LINE.fullmatch(line)
         if match is None:
-            raise SpecError(
+            raise FormError(
                 "form-code-line-invalid",
                 f"The line {shortened(line)} is not a code.",
                 "Each line must hold a code, or code = label.",
                 "Correct this line.",
                 "Nothing was changed.",
+                line=shortened(line),
             )
         codes.append(_code(match["code"]))
         labels.append(None if match["label"] is None else _unquoted(match["label"]))
@@ -1003,12 +1005,13 @@ def _unquoted(text: str) -> str:
     try:
         return str(json.loads(text))
     except ValueError:
-        raise SpecError(
+        raise FormError(
             "form-quotes-invalid",
             f"The quoted text {shortened(text)} cannot be read.",
             "A text that starts with a quotation mark is read as a JSON string.",
             'End it with a quotation mark, and write \\" for such a mark and \\\\ for a backslash in it.',
             "Nothing was changed.",
+            text=shortened(text),
         ) from None
 
 
@@ -1054,12 +1057,13 @@ def parse_categories(text: str) -> dict[str, list[Any]]:
     for line in filter(str.strip, text.replace("\r\n", "\n").split("\n")):
         match = re.fullmatch(r'\s*(?P<cell>"(?:[^"\\]|\\.)*"|[^"=]+?)\s*=\s*(?P<codes>.*?)\s*', line)
         if match is None:
-            raise SpecError(
+            raise FormError(
                 "form-categories-line-invalid",
                 f"The line {shortened(line)} is not a label with its codes.",
                 "Each line must hold a label, an equals sign and codes.",
                 "Write `label = code, code`, such as `unknown = 9, 99`.",
                 "Nothing was changed.",
+                line=shortened(line),
             )
         codes = match["codes"]
         try:
@@ -1069,20 +1073,22 @@ def parse_categories(text: str) -> dict[str, list[Any]]:
                 else [_code(x.strip()) for x in codes.split(",") if x.strip()]
             )
         except (ValueError, RecursionError):
-            raise SpecError(
+            raise FormError(
                 "form-categories-codes-unreadable",
                 f"The codes {shortened(codes)} cannot be read.",
                 "",
                 "Write the codes with commas between them.",
                 "Nothing was changed.",
+                codes=shortened(codes),
             ) from None
         if not all(isinstance(x, bool | int | str) for x in listed):
-            raise SpecError(
+            raise FormError(
                 "form-categories-codes-invalid",
                 f"The codes {shortened(codes)} have a value of another type.",
                 "Codes must be whole numbers, texts, true or false.",
                 "Correct the codes.",
                 "Nothing was changed.",
+                codes=shortened(codes),
             )
         out[_unquoted(match["cell"])] = listed
     return out
@@ -1129,8 +1135,8 @@ def margins(document: Document, form: SubmittedForm) -> Document:
     out = copy.deepcopy(document)
     with Refusals() as refusals:
         marks = marks_of(document)
-        for i, shown in enumerate(form.all("of") or marks):
-            mark, *before = shown.split(" ")
+        for i, state in enumerate(form.all("of") or marks):
+            mark, *before = state.split(" ")
             # A table that another tab removed, and whose target this form leaves, is no mistake.
             if mark in marks or [form[x] for x in (f"kind.{i}", f"number.{i}") if x in form] != before:
                 with refusals.for_field(f"number.{i}"):
@@ -1166,7 +1172,7 @@ def _write_target(table: Any, i: int, form: SubmittedForm) -> None:
                 "Choose one of these.",
                 "Nothing was changed.",
             )
-    value = real(text, f"the {chosen} of table {i + 1}")
+    value = real(text)
     table.pop(kind, None)
     table[chosen] = tidy(value)
 
@@ -1328,8 +1334,8 @@ def differences(
             texts["tables", f"{i}. {table_words(table, language)}"] = _settings(table, "tables", language)
         for page, keys in (("tables", ("accuracy", "budget")), ("protect", ("title", "data", "privacy"))):
             texts[page, ""] = _settings({k: draft[k] for k in keys if k in draft}, page, language)
-        shown = ("domain", "tables", "accuracy", "budget", "title", "data", "privacy")
-        texts["file", ""] = _settings({k: x for k, x in draft.items() if k not in shown}, "file", language)
+        of_forms = ("domain", "tables", "accuracy", "budget", "title", "data", "privacy")
+        texts["file", ""] = _settings({k: x for k, x in draft.items() if k not in of_forms}, "file", language)
         places.append(texts)
     here, there = places
     out = []
@@ -1349,11 +1355,11 @@ def _settings(value: Any, page: str, language: Translator, path: tuple[str, ...]
         entries = (_settings(x, page, language, (*path, str(key))) for key, x in value.items())
         return {label: text for entry in entries for label, text in entry.items()}
     ids = [labels.get(".".join(path[i - 1 : i + 1]), labels.get(key, key)) for i, key in enumerate(path)]
-    words = [language.texts.get(x, x) for x in ids if x not in ("data", "privacy", "accuracy")]
+    parts = [language.texts.get(x, x) for x in ids if x not in ("data", "privacy", "accuracy")]
     if path[-1:] == ("type",):
         value = language.texts.get(KIND_TEXTS.get(str(value), ""), value)
     texts = [value_text(x) if not isinstance(x, bool) else "✓" if x else "–" for x in as_values(value)]
-    return {" ".join(words): ", ".join(texts)}
+    return {" ".join(parts): ", ".join(texts)}
 
 
 def as_values(value: Any) -> list[Any]:

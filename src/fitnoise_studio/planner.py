@@ -42,6 +42,7 @@ from fitnoise.request.publication import Publication
 from fitnoise_studio.balances import balance_of
 from fitnoise_studio.folder import DraftChanged, Folder, publication_of
 from fitnoise_studio.page_parts import render_part
+from fitnoise_studio.refusals import internal_error
 from fitnoise_studio.workers import error_document
 
 LIVE_PRICE_GAP = 1e-2
@@ -257,14 +258,7 @@ def answered(request: dict[str, Any], report_progress: ReportStep) -> dict[str, 
         return {"kind": "refused", **error_document(error)}
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
-        failed = FitnoiseError(
-            "internal-error",
-            f"The task ended with an error inside fitnoise ({type(error).__name__}).",
-            "",
-            "Reload the page, and try again.",
-            "Nothing was changed.",
-        )
-        return {"kind": "failed", **error_document(failed)}
+        return {"kind": "failed", **error_document(internal_error(error))}
 
 
 def _lines(stream: TextIO) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,20 @@ from fitnoise_studio.workers import QuestionReplaced
 
 
 @final
+class FormError(SpecError):
+    """The error of a value in a form, with the values that its text in other languages names.
+
+    Args:
+        sentences: The slug and the four sentences.
+        values: The values by their names in the text.
+    """
+
+    def __init__(self, *sentences: str, **values: str | int) -> None:
+        super().__init__(*sentences)
+        self.values = values
+
+
+@final
 class Refused(SpecError):
     """The error for a form with refused values: it reads as the first of their errors, and holds all of them.
 
@@ -20,19 +34,14 @@ class Refused(SpecError):
 
     **Guarantees**
 
-    * The code, the sentences and the place are those of the first error of `errors`.
+    * The code, the sentences, the place and the values are those of the first error of `errors`.
     """
 
     def __init__(self, errors: Mapping[str, FitnoiseError]) -> None:
         self.errors = dict(errors)
         head = next(iter(self.errors.values()))
         super().__init__(head.slug, head.given, head.needed, head.action, head.outcome, place=head.place)
-        self.area = head.area
-
-    @property
-    def fields(self) -> dict[str, str]:
-        """The text of each error, by the name of its field."""
-        return {name: error.message for name, error in self.errors.items()}
+        self.area, self.values = head.area, getattr(head, "values", {})
 
 
 @final
@@ -73,3 +82,14 @@ def refused_at(field: str) -> Iterator[None]:
     """
     with Refusals() as refusals, refusals.for_field(field):
         yield
+
+
+def internal_error(error: Exception) -> FitnoiseError:
+    """Return the error for one from outside fitnoise: its kind, and not its text, which can hold anything."""
+    return FitnoiseError(
+        "internal-error",
+        f"There is an error inside fitnoise ({type(error).__name__}).",
+        "",
+        "Reload the page to see the present state.",
+        "The request was not answered.",
+    )

@@ -15,7 +15,7 @@ from fitnoise.messages import translator
 from fitnoise_studio import forms
 from fitnoise_studio.access import StudioSession, SubmittedForm
 from fitnoise_studio.folder import DraftChanged, Folder, digest
-from fitnoise_studio.page_parts import render_part
+from fitnoise_studio.page_parts import error_text, render_part
 from fitnoise_studio.releasing import STAGES, Releases, ReleaseState, progress_of
 from fitnoise_studio.workers import Job, Jobs, QuestionReplaced, Worker
 
@@ -168,7 +168,7 @@ class Studio:
         """Return the parts of a price that could not be computed. A draft without tables is no mistake."""
         if _asks_nothing(text):
             return self._without_price(render_part("no_tables", self.language))
-        why = str(error.with_outcome("Nothing was planned."))
+        why = error_text(error.with_outcome("Nothing was planned."), self.language)
         return self._without_price(render_part("unpriced", self.language, why=why))
 
     def _without_price(self, bar: Markup) -> dict[str, Markup]:
@@ -291,7 +291,7 @@ class Studio:
         try:
             state = self.releases.where(number)
         except FitnoiseError as error:
-            return render_part("unknown", self.language, why=str(error))
+            return render_part("unknown", self.language, why=error_text(error, self.language))
         return render_part(
             "where",
             self.language,
@@ -317,7 +317,7 @@ class Studio:
         try:
             shown_parts = {"state": self.state_part(), "steps": self.steps_part(page_name)}
         except FitnoiseError as error:
-            return {"state": render_part("lost", self.language, why=str(error))}
+            return {"state": render_part("lost", self.language, why=error_text(error, self.language))}
         if page_name.partition("/")[0] in PRICED:
             shown_parts |= self.price_parts()
         if page_name == "tables":

@@ -22,7 +22,7 @@ from fitnoise.reading.layouts import EmptyTable, empty_table
 from fitnoise_studio import forms
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.folder import publication_of
-from fitnoise_studio.refusals import Refusals
+from fitnoise_studio.refusals import FormError, Refusals
 
 EACH_VALUE, GROUPS, CUMULATIVE, RANGES = "", "groups", "cumulative", "ranges"
 
@@ -407,7 +407,7 @@ def table_of(document: Mapping[str, Any], fields: TableFields) -> forms.Document
         with refusals.for_field("kind"):
             forms.choice_of(SubmittedForm([("kind", fields.kind)]), "kind", forms.TARGETS)
         with refusals.for_field("number"):
-            table[fields.kind] = forms.tidy(forms.real(fields.number, f"the {fields.kind.replace('_', ' ')}"))
+            table[fields.kind] = forms.tidy(forms.real(fields.number))
     return table
 
 
@@ -543,25 +543,28 @@ def _bands(document: Mapping[str, Any], x: ShownColumn, refusals: Refusals) -> d
         numbers: list[int] = []
         for name, text, what in ((names[1], band.lowest, "first value"), (names[2], band.highest, "last value")):
             with refusals.for_field(name):
-                number = forms.parse_integer(text, f"the {what} of the band {band.label or j + 1}")
+                number = forms.parse_integer(text)
                 if ends is not None and not ends[0] <= number <= ends[1]:
-                    raise SpecError(
+                    raise FormError(
                         "form-band-outside",
                         f"The band {band.label or j + 1} has the {what} {number}.",
                         f"The values of {x.name!r} go from {ends[0]} to {ends[1]}.",
                         "Enter one of these values.",
                         "Nothing was changed.",
+                        low=ends[0],
+                        high=ends[1],
                     )
                 numbers.append(number)
         with refusals.for_field(names[0]):
             label = band.label or "–".join(dict.fromkeys((band.lowest, band.highest)))
             if label in out:
-                raise SpecError(
+                raise FormError(
                     "form-band-twice",
                     f"Two bands have the label {label!r}.",
                     "Each band needs its own label.",
                     "Change one of them.",
                     "Nothing was changed.",
+                    label=repr(label),
                 )
             out[label] = None
         if len(numbers) < 2:
@@ -583,12 +586,15 @@ def _bands(document: Mapping[str, Any], x: ShownColumn, refusals: Refusals) -> d
                     continue
                 a, b = span["first"], span["last"]
                 if not (a <= low and high <= b) and not (low <= a and b <= high):
-                    raise SpecError(
+                    raise FormError(
                         "form-bands-overlap",
                         f"The bands {other!r} and {label!r} both contain {max(a, low)}.",
                         "Each value belongs to one band, or one band lies within the other.",
                         "Let this band start after the other ends.",
                         "Nothing was changed.",
+                        label=repr(label),
+                        other=repr(other),
+                        value=max(a, low),
                     )
             out[label] = {"first": low, "last": high}
     return out
@@ -631,10 +637,10 @@ def _set_quantity(table: forms.Document, document: Mapping[str, Any], fields: Ta
     has_reference = statistic == "mean" or fields.kind == "relative_std_error"
     with refusals.for_field("ceiling"):
         if statistic == "sum" and fields.ceiling:
-            table["ceiling"] = forms.tidy(forms.signed(fields.ceiling, "the ceiling"))
+            table["ceiling"] = forms.tidy(forms.signed(fields.ceiling))
     with refusals.for_field("reference"):
         if has_reference:
-            table["reference"] = forms.tidy(forms.real(fields.reference, "the number of records"))
+            table["reference"] = forms.tidy(forms.real(fields.reference))
 
 
 # --- the empty table ------------------------------------------------------------------------------------------------

@@ -55,6 +55,10 @@
     }
   }
 
+  // A field in the words of its form: the heading of its part, and its label.
+  const named = (x) => [x.closest("fieldset")?.querySelector("legend"), ...(x.type === "checkbox" ? [] : x.labels)]
+    .filter(Boolean).map((y) => y.textContent.replace(/[\s±]+$/, "").trim()).join(", ");
+
   // The field of a refused value; of a form that was replaced, the one in its place. The summary leads to each.
   function refuse(form) {
     for (const p of document.querySelectorAll("#alert [data-field]")) {
@@ -63,7 +67,7 @@
       refused.set(known(x), { value: told(x), nodes: [...p.childNodes].map((node) => node.cloneNode(true)) });
       const link = document.createElement("a");
       link.href = "#" + x.id;
-      link.append(...p.childNodes);
+      link.append(`${named(x)}: `, ...p.childNodes);
       p.replaceChildren(link);
     }
     mark();

@@ -1,0 +1,188 @@
+"""Errors on pages of the studio in the language of the page: every error of a form has a text in German."""
+
+import ast
+import html
+import re
+import string
+import sys
+from pathlib import Path
+
+import pytest
+
+import fitnoise as fn
+import fitnoise_studio
+from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.messages import catalogue
+from fitnoise_studio import app, page_parts
+from fitnoise_studio.refusals import FormError
+from studios import SPEC, base_of, filled, opened
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
+from error_sites import error_sites
+
+GERMAN = {
+    text_id.removeprefix("error."): text for text_id, text in catalogue("de").items() if text_id.startswith("error.")
+}
+
+NOT_ON_PAGES = {
+    *("release.studio-folder-missing", "release.studio-data-address-invalid", "release.studio-place-not-made"),
+    *("fitnoise.later-change-first", "fitnoise.newer-question", "fitnoise.planning-stopped"),
+    *("fitnoise.plan-not-verified", "fitnoise.release-stopped"),
+}
+"""The codes that only the terminal or another sentence shows, and that of a fault in fitnoise."""
+
+
+def test_every_error_of_the_studio_has_a_german_text():
+    codes = {x.code for x in error_sites() if x.file.startswith("fitnoise_studio")}
+    on_pages = {x for x in codes if "None" not in x and "…" not in x} - NOT_ON_PAGES
+    assert len(on_pages) > 60
+    assert on_pages <= GERMAN.keys()
+    assert GERMAN.keys() <= {x.code for x in error_sites()}
+    assert not [x for x in catalogue("en") if x.startswith("error.")]
+
+
+def test_german_texts_name_the_values_of_their_errors():
+    values = {}
+    for path in Path(fitnoise_studio.__file__).parent.glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "FormError":
+                names = {x.arg for x in call.keywords}
+                values[f"spec.{call.args[0].value}"] = names
+    assert len(values) > 8
+    for code, text in GERMAN.items():
+        assert {x[1] for x in string.Formatter().parse(text) if x[1]} == values.get(code, set()), code
+
+
+def test_an_error_is_in_the_language_of_its_page():
+    error = FormError("form-band-outside", "Given <b>.", "", "Do.", "Nothing was changed.", low=1, high="<b>")
+    assert page_parts.error_text(error, "en") == "Given &lt;b&gt;. Do. Nothing was changed."
+    assert "von 1 bis &lt;b&gt;." in page_parts.error_text(error, "de")
+    other = SpecError("no-such-code", "Given\x00<b>.", "", "Do.", "Nothing was changed.")
+    text = page_parts.error_text(other, "de")
+    assert text.startswith('<span lang="en">Given')
+    assert "\x00" not in text
+    assert "<b>" not in text
+
+
+BAD = (
+    "",
+    "x",
+    "-1",
+    "1.5",
+    "5,5",
+    "1/2",
+    "a = b = c",
+    'x = "',
+    '"',
+    "a/b",
+    "area",
+    "x = [1.5]",
+    "x = [",
+    "9" * 30,
+    "1\0",
+)
+"""Values that are wrong for some field."""
+
+FORMULAS = (
+    *("count(", "1", "count() / 0", "count(count())", "x", "mean()", "mean('area')", "count(sex)", "1 // count()"),
+    *("count(area=x)", "count(area='n', area='s')", "1_000 * count()", "count() + 'x'", "other.count()", "(" * 200),
+    *("change(count() / count())", "change(count())", "quantile('area', 0.5)", "count() * count()", "1e999 * count()"),
+)
+"""Questions that no release answers."""
+
+
+def forms_of(page):
+    """Return the path and the fields of each form of a page; of a field with choices every choice, and wrong ones."""
+    out = []
+    for form in re.finditer(r'<form method="post" action="/\w+(/[^"]*)"[^>]*>(.*?)</form>', page, re.DOTALL):
+        fields = {}
+        for tag, attributes in re.findall(r"<(input|select|textarea|button)\b([^>]*)>", form[2]):
+            name, value = (re.search(rf'\b{key}="([^"]*)"', attributes) for key in ("name", "value"))
+            is_off = ('type="radio"' in attributes or 'type="checkbox"' in attributes) and "checked" not in attributes
+            if name and tag != "button" and name[1] != "token" and not is_off:
+                fields[html.unescape(name[1])] = html.unescape(value[1]) if value else ""
+        for name, options in re.findall(r'<select [^>]*name="([^"]*)"[^>]*>(.*?)</select>', form[2], re.DOTALL):
+            chosen = re.search(r'value="([^"]*)" selected', options) or re.search(r'value="([^"]*)"', options)
+            fields[html.unescape(name)] = html.unescape(chosen[1]) if chosen else ""
+        for name, text in re.findall(r'<textarea [^>]*name="([^"]*)"[^>]*>\n?(.*?)</textarea>', form[2], re.DOTALL):
+            fields[html.unescape(name)] = html.unescape(text)
+        out.append((form[1], fields))
+    return out
+
+
+RICH = SPEC.replace(
+    "[[tables]]  # by age", "[domain.pay]\ntype = 'amount'\nlow = 0\nhigh = 9\n\n[[tables]]  # by age"
+) + (
+    "\n[[tables]]\ngroups = { age = { young = [0, 1] } }\nmargin = 3\n"
+    "\n[[tables]]\ngroups = { area = { all = ['n', 's'] } }\nmargin = 3\n"
+    "\n[[tables]]\nsum = 'pay'\nmargin = 3\n"
+)
+
+
+@pytest.mark.slow
+def test_no_form_answers_in_english_on_a_german_page(tmp_path, monkeypatch):
+    """Every field of every form with wrong values: the errors that come have German texts."""
+    codes, english_only = set(), {}
+    wrong = app._wrong
+
+    def noted(studio, error):
+        for x in [*getattr(error, "errors", {"": error}).values()]:
+            assert isinstance(x, FitnoiseError)
+            codes.add(x.code)
+            if x.code not in GERMAN:
+                english_only[x.code] = str(x)
+        return wrong(studio, error)
+
+    monkeypatch.setattr(app, "_wrong", noted)
+    folder = filled(tmp_path / "f", RICH)
+    plan = fn.plan(fn.load_spec(filled(tmp_path / "g") / "spec.toml"))
+    fn.release(plan, tmp_path / "g" / "people.csv", ledger=folder / "budget.sqlite", directory=folder / "release")
+    with opened(folder, monkeypatch, language="de") as client:
+        draft = client.folder.own / "draft.toml"
+        paths = [f"/data?file={client.number('people.csv')}", "/describe", "/protect", "/tables", "/tables/new"]
+        paths += [*(f"/tables/{i}" for i in range(1, 5)), "/file", "/ledger", f"/report/{client.number('release')}"]
+        forms = [form for path in paths for form in forms_of(client.page(path))]
+        posts = []
+        for action, fields in forms:
+            if action in ("/quit", "/save", "/discard") or action.startswith("/jobs"):
+                continue
+            posts += [(action, fields, name, x) for name in fields for x in BAD]
+            if "question" in fields:
+                posts += [(action, fields, "question", x) for x in FORMULAS]
+                posts += [(action, fields, "measure", "share")]
+            if "told" in fields:
+                statistics = ({**fields, "told": x} for x in ("sum", "median", "mean"))
+                posts += [(action, x, "amount", y) for x in statistics for y in ("", "area")]
+            if "cap" in fields:
+                posts += [(action, {**fields, "cap.kind": "mu"}, "cap", "1/2")]
+        assert len(posts) > 500
+        for action, fields, name, value in posts:
+            sent = {**fields, name: value, "token": client.session.token(action), "base": base_of(client)}
+            reply = client.http.post(action, data=sent, headers={"x-studio": "1"})
+            draft.unlink(missing_ok=True)
+            assert reply.status_code in (200, 204, 409, 422), (action, name, value, reply.text)
+            if reply.status_code in (409, 422) and not english_only:
+                assert 'lang="en"' not in reply.text, (action, name, value, reply.text)
+    assert not english_only
+    assert len(codes) > 30, codes
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "beginning"),
+    [
+        ("low = 0\nhigh = 3", "", "An mehreren Stellen fehlt eine Angabe"),
+        ("low = 0", "low = 9", "age: Der niedrigste Wert liegt über dem höchsten."),
+        ('codes = ["n", "s"]\nlabels = ["North", "South"]', "", "area: Die Codes fehlen."),
+        ('codes = ["n", "s"]', 'codes = ["n", "n"]', "Ein Code steht zweimal da."),
+        ("max_records = 1", "max_records = 0", "Wie viele Fälle eine Einheit höchstens hat, fehlt"),
+        ("max_records = 1", "max_records = 1\ncap = { rho = 1e-9 }", "Der Plan kostet mehr als erlaubt."),
+        ("margin = 4", "relative_std_error = 0.1", "Bei einem relativen Ziel"),
+        ("gap = 1e-4", "confidence = 2", "Das Konfidenzniveau liegt zwischen 0 und 1."),
+    ],
+)
+def test_a_draft_without_a_price_says_why_in_german(tmp_path, monkeypatch, before, after, beginning):
+    assert before in SPEC
+    with opened(filled(tmp_path / "f", SPEC.replace(before, after)), monkeypatch, language="de") as client:
+        client.studio.price()
+        bar = client.studio.price_parts()["price"]
+        assert re.search(r'class="wrong">(?:<span>)?([^<]*)', bar)[1].startswith(beginning), bar
