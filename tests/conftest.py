@@ -45,7 +45,7 @@ KERNEL = {
     "test_patterns", "test_periods", "test_persons", "test_privacy",
     "test_products", "test_promises", "test_ranks", "test_sealed", "test_selections", "test_sets",
     "test_shares",
-    "test_stores", "test_strategy", "test_tally", "test_trees", "test_units", "test_witness",
+    "test_stores", "test_strategy", "test_tally", "test_trees", "test_units", "test_within", "test_witness",
 }  # fmt: skip
 """Whose fast tests take every branch of the kernel; all others run untraced, at full speed. So do those of them that
 are marked `no_cover`: tracing takes as long as the test, and others take the same branches. Engines are not traced."""

@@ -27,6 +27,7 @@ from refused import refused
 from replayed_noise import Replay
 from tolerances import GAP, LOOSE, as_often_as
 
+REPLACED = fn.PrivacyUnit(neighbours=Neighbours.REPLACE_ONE)
 REGISTER = "Population register, 1 January 2026"
 SENTENCE = "The numbers in totals.csv were public before and were not computed from these data."
 
@@ -191,6 +192,9 @@ def test_the_program_without_fitnoise_agrees(tmp_path, capsys):
     for other in (b'"by":["c"],', b'"by":[],"origin":"these data",'):
         with pytest.raises(Wrong, match="public totals"):
             [*checker.check(text.replace(b'"by":[],', other))]
+    # totals from elsewhere and replaced records: every two records are neighbours
+    replaced = planned(of_sizes(a=2, b=3), [("ab", 1)], ("a",), unit=REPLACED).to_json().encode()
+    assert [*checker.check(replaced)][-1].startswith("  bound as stated")
 
 
 # --- releases ---------------------------------------------------------------------------------------------------------
@@ -387,7 +391,7 @@ def test_the_command_asks_for_the_sentence(tmp_path, capsys):
     command += ["--ledger", str(tmp_path / "ledger.db"), "-o", str(tmp_path / "out")]
     with pytest.raises(SystemExit):
         main([*command, "--public", str(tmp_path / "totals.csv")])
-    assert confirmation("totals.csv") == SENTENCE
+    assert confirmation("totals.csv", BY_STATE, "record") == SENTENCE
     assert f'"{SENTENCE}"' in capsys.readouterr().err
     assert not (tmp_path / "ledger.db").exists()
     confirmed = ["--public", str(tmp_path / "totals.csv"), "--public-confirm", SENTENCE]
@@ -593,7 +597,6 @@ TABLES_OF_TWO = [fn.table("state", "sex", margin=9)]
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"unit": fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)}, "public-unsupported"),
         ({"unit": fn.PrivacyUnit("person", 2, id="id")}, "public-unsupported"),
         ({"unit": fn.PrivacyUnit("person", 2, once_per=["sex"])}, "public-unsupported"),
         ({"source": fn.DataSource("x", outside_domain=fn.OutsideDomain.DROP)}, "public-unsupported"),
@@ -676,7 +679,7 @@ def test_noise_of_two_kinds_is_not_compared():
         ({"source": " x"}, "public-source-unusable"),
         ({"source": "x" * 501}, "public-source-unusable"),
         ({"source": "two\nlines"}, "public-source-unusable"),
-        ({"origin": "these data"}, "public-origin-unsupported"),
+        ({"origin": "both"}, "public-origin-unknown"),
     ],
 )
 def test_statements_are_checked(arguments, code):
@@ -711,7 +714,7 @@ def test_a_specification_states_public_totals():
     assert fn.Spec.from_toml(fn.Spec.from_publication(publication).to_toml()).publication() == publication
     with refused("spec.public-several", key="public"):
         fn.Spec.from_toml(SPEC + '[[public]]\nby = ["b"]\nsource = "register"\n').publication()
-    with refused("spec.public-origin-unsupported", key="public.origin"):
+    with refused("spec.public-within-misfit", key="privacy.within"):
         fn.Spec.from_toml(SPEC.replace("elsewhere", "these data")).publication()
 
 

@@ -95,7 +95,8 @@ def make_measurement(plan: Plan, *, ledger: str | os.PathLike[str] | Ledger) -> 
             return 0.0
         return rounded_up(ceil_dyadic((loss if distance == 1 else loss.group_loss(distance)).rho))
 
-    if account.unit.id is not None or account.unit.max_records > 1:
+    # Within attributes, not every replaced record is a change of the unit.
+    if account.unit.id is not None or account.unit.max_records > 1 or account.unit.within:
         metric = dp.user_distance(f"changed units: {account.sentence}")
     elif account.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE:
         metric = dp.symmetric_distance()

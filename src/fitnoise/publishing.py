@@ -327,11 +327,11 @@ def _confirmed_totals(plan: Plan, public: str | os.PathLike[str] | None, stated:
             _NOTHING,
             place="public",
         )
-    if stated != (sentence := confirmation(path.name)):
+    if stated != (sentence := confirmation(path.name, declared, plan.publication.unit.name)):
         raise ReleaseError(
             "public-not-confirmed",
             "The public totals are not confirmed." if stated is None else f"The confirmation is {stated!r}.",
-            "The publisher confirms by a sentence that they were public before.",
+            "The publisher confirms by a sentence where they come from.",
             f'If it is true, type exactly: --public-confirm "{sentence}" (in Python public_confirm).',
             _NOTHING,
             place="public_confirm",
@@ -447,9 +447,11 @@ class _Call:
     def note(self) -> dict[str, str]:
         """The statements of the ledger's entry: the digest of the superseded release's entry, and the public totals."""
         superseded = {"supersedes": self.supersedes[0].entry.digest} if self.supersedes else {}
-        if self.totals is None:
+        stated = self.plan.publication.public
+        if self.totals is None or stated is None:
             return superseded
-        return superseded | {"public_totals": self.totals.sha256, "confirmed": confirmation(self.totals.name)}
+        sentence = confirmation(self.totals.name, stated, self.plan.publication.unit.name)
+        return superseded | {"public_totals": self.totals.sha256, "confirmed": sentence}
 
     def verify_earlier(self, book: Ledger | None) -> None:
         """Raise ReleaseError unless the superseded release verifies with the ledger."""

@@ -37,7 +37,7 @@ def formulation(name, kind="targets"):
 
 
 def all_pairs(d, kind):
-    return AllPairs(d, allows_add_or_remove="alone" in kind) if "pairs" in kind else None
+    return AllPairs(d, ObjectiveTerms(allows_add_or_remove="alone" in kind)) if "pairs" in kind else None
 
 
 def evidence(form, kind, p, q):

@@ -434,7 +434,9 @@ class Domain(Mapping[str, Axis]):
             source: The source of the records.
             unit: The unit of protection.
         """
-        return Adjacency(unit, drops=self.leaves_out(source, unit.bound), grid=self)
+        # Within attributes, a record and its replacement both meet the conditions, by the promise.
+        left_out = self.drops_values if unit.within else self.leaves_out
+        return Adjacency(unit, drops=left_out(source, unit.bound), grid=self)
 
     @property
     def shape(self) -> tuple[int, ...]:

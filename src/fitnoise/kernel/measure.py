@@ -253,7 +253,7 @@ def _refuse(order: Order, counter: Counter) -> None:
         PlanError: The cost is 0, or the order names other plans and has an id or replace-one neighbours.
         CapExceeded: The designs cost more than a limit.
     """
-    if counter.drops != order.adjacency.drops:
+    if counter.drops != order.domain.leaves_out(order.source, order.unit.bound):
         raise DataError(
             "drops-differ",
             "The plan and the data source disagree on records outside the domain: one drops them, and the other "

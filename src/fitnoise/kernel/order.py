@@ -231,6 +231,7 @@ class Order:
             design.check(self.domain.sizes, self.domain.steps)
             # An order with an unproven claim cannot exist, so no data are read for one.
             design.check_claim(self.adjacency)
+            design.check_within(self.unit.within)
             for upper, lower, above in design.nested:
                 if not self.domain.is_nested(upper, lower, above):
                     raise PlanError(
@@ -261,7 +262,16 @@ class Order:
                 "Nothing was read and nothing was charged.",
                 place="units",
             )
-        patterned = {a for u in (self.unit, *self.units) for a in u.pattern.names}
+        if self.unit.within and self.adjacency.drops:
+            raise PlanError(
+                "within-with-dropped-records",
+                "The plan is for records that are replaced within attributes, and records may be left out.",
+                "Published totals count all records.",
+                "Refuse records outside the domain, or give missing values a cell.",
+                "Nothing was read and nothing was charged.",
+                place="within",
+            )
+        patterned = {a for u in (self.unit, *self.units) for a in u.promised}
         if not patterned <= set(self.domain):
             raise PlanError(
                 "pattern-unknown-attribute",
@@ -501,14 +511,16 @@ class Order:
         """
         ours = [account(self.source, unit, self.domain) for unit in self.units]
         others = [a for a in dict.fromkeys([*accounts, *ours]) if a.source == self.account.source and a != self.account]
-        costs = {a: self.cost(a.unit) for a in others}
+        # The account may promise other cells of an attribute of that name: then more records are neighbours.
+        same = {a: [n for n, x in a.within if n in set(self.domain) and cell_key(self.domain, n) == x] for a in others}
+        costs = {a: self.cost(replace(a.unit, within=tuple(names))) for a, names in same.items()}
         for a in ours:
             # A unit whose account is the order's own is not in `costs`: the order's loss bounds it.
             if costs.get(a, self.loss) is None:
                 raise PlanError(
                     "cost-of-unit-unbounded",
                     f"Nothing bounds the privacy cost of the plan for {a.sentence!r}.",
-                    "The plan publishes the number of records, which is public only if no record is added or removed.",
+                    "The plan publishes the number of records, or totals counted from these data, which it can change.",
                     "Remove that unit, or give it the neighbour relation of the protected unit.",
                     "Nothing was read and nothing was charged.",
                     place="units",
@@ -550,6 +562,8 @@ class Order:
         gaussian = self.loss.gaussian_mu_squared
         # Rounded up, so that the entry never states too small a μ′².
         out |= {} if gaussian is None else {"gaussian": str(ceil_dyadic(gaussian))}
+        # Named by the kernel, so that no charge leaves its ledger without it.
+        out |= {"unprotected": list(self.unit.within)} if self.unit.within else {}
         for design in self.designs:
             for key, values in design.ledger_detail(self.adjacency).items():
                 out.setdefault(key, []).extend(values)
@@ -586,8 +600,8 @@ def account(source: DataSource, unit: PrivacyUnit, domain: Domain) -> Account:
     Args:
         source: The public description of the data.
         unit: The privacy unit.
-        domain: The domain of the records; it has all attributes of the promised pattern.
+        domain: The domain of the records; it has all attributes of the promised pattern and of `within`.
     """
     # With an id each release enforces its own pattern, so the account promises no cells.
-    bound = () if unit.id is not None else sorted(unit.pattern.names)
+    bound = () if unit.id is not None else unit.promised
     return Account(source.population, unit, tuple((name, cell_key(domain, name)) for name in bound))

@@ -92,10 +92,15 @@ class Pattern(NamedTuple):
         return any(map(len, self))
 
     @property
+    def rules(self) -> dict[str, tuple[tuple[Any, ...], ...]]:
+        """The attributes of each rule, with their numbers if it has some."""
+        pairs = zip(self._fields, self, strict=True)
+        return {what: tuple(x if isinstance(x, tuple) else (x,) for x in stated) for what, stated in pairs}
+
+    @property
     def attributes_by_rule(self) -> dict[str, tuple[str, ...]]:
         """The attributes that each rule of the pattern names."""
-        each, separated = (tuple(a for a, _ in pairs) for pairs in (self.per_value, self.separation))
-        return {"once_per": self.once_per, "per_value": each, "separation": separated, "fixed": self.fixed}
+        return {what: tuple(x[0] for x in stated) for what, stated in self.rules.items()}
 
     @property
     def names(self) -> frozenset[str]:
@@ -116,11 +121,10 @@ class Pattern(NamedTuple):
     @property
     def describe(self) -> str:
         """The pattern as a part of the unit's description, such as ', once per "month"'; empty without a pattern."""
-        both = '" and "'
-        once = f', once per "{both.join(self.once_per)}"' if self.once_per else ""
+        once = f", once per {_quoted(self.once_per)}" if self.once_per else ""
         each = "".join(f', {n} for each "{a}"' for a, n in self.per_value)
         separated = "".join(f', separated by {n} in "{a}"' for a, n in self.separation)
-        fixed = f', equal in "{both.join(self.fixed)}"' if self.fixed else ""
+        fixed = f", equal in {_quoted(self.fixed)}" if self.fixed else ""
         return once + each + separated + fixed
 
 
@@ -168,9 +172,11 @@ class PrivacyUnit:
         sum_within_unit: Amounts of the domain to add up, such as the transactions of a customer in one branch. Records
             of one unit with an id that agree in everything else become one record, before any are chosen. Each amount
             counts as a whole number of steps from zero, cut to ±2^31. The sum is then cut to the range of the amount.
+        within: Attributes that a record and its replacement share, under replace-one neighbours. No record is
+            added or removed. That a unit is counted, and its values of these attributes, are then not protected.
 
-    The pattern and `sum_within_unit` are held in alphabetical order, for any order given. `per_value` and `separation`
-    are held as pairs.
+    The pattern, `sum_within_unit` and `within` are held in alphabetical order, for any order given. `per_value` and
+    `separation` are held as pairs.
 
     Raises:
         SpecError: The name is empty, padded or not printable.
@@ -178,10 +184,11 @@ class PrivacyUnit:
         SpecError: `id` is no name of a column, or the unit with an id is called a record or has " (by '" in its name.
         SpecError: `count` is neither "records" nor "shares".
         SpecError: Shares are counted without an id, with `max_records` above 1, or with a pattern.
-        SpecError: `once_per`, `fixed` or `sum_within_unit` is not a list of different names of attributes.
+        SpecError: `once_per`, `fixed`, `sum_within_unit` or `within` is not a list of different names of attributes.
         SpecError: `per_value` or `separation` gives no whole numbers from 1 to 10^12 for such names.
         SpecError: The unit is a record and has a pattern.
         SpecError: Amounts are added up without an id, or for shares.
+        SpecError: `within` is set with an id, a pattern or other neighbours than replace-one.
 
     **Guarantees**
 
@@ -202,6 +209,7 @@ class PrivacyUnit:
     fixed: tuple[str, ...] = ()
     count: CountBasis | str = CountBasis.RECORDS
     sum_within_unit: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
@@ -258,7 +266,7 @@ class PrivacyUnit:
             )
 
     def _check_pattern(self) -> None:
-        for what in ("once_per", "fixed", "sum_within_unit"):
+        for what in ("once_per", "fixed", "sum_within_unit", "within"):
             value = getattr(self, what)
             # A text is refused: it would be taken apart into characters.
             names = tuple(value) if isinstance(value, list | tuple) else (None,)
@@ -297,6 +305,17 @@ class PrivacyUnit:
                 'Name that unit, such as unit = "person".',
                 "Nothing was planned.",
                 place="privacy.unit",
+            )
+
+        if self.within and (option or self.id is not None or self.neighbours is not Neighbours.REPLACE_ONE):
+            raise SpecError(
+                "within-needs-replace-one",
+                "The option within is set together with an id, with a rule for the records of a unit, or with other "
+                "neighbours than replace-one.",
+                "Each record is replaced by one that agrees in these attributes, and fitnoise counts all records.",
+                'Set neighbours = "replace-one" without these options, or remove within.',
+                "Nothing was planned.",
+                place="privacy.within",
             )
 
     def _check_merge(self) -> None:
@@ -365,6 +384,16 @@ class PrivacyUnit:
         each, separation = (tuple(dict(value).items()) for value in (self.per_value, self.separation))
         return Pattern(self.once_per, each, separation, self.fixed)
 
+    @property
+    def promised(self) -> list[str]:
+        """The attributes whose cells decide what is promised: those of the pattern and of `within`."""
+        return sorted({*self.pattern.names, *self.within})
+
+    @property
+    def relation(self) -> str:
+        """The neighbour relation in words, such as 'replace-one within "state"'."""
+        return f"{self.neighbours} within {_quoted(self.within)}" if self.within else str(self.neighbours)
+
     def describe(self) -> str:
         """Return one line for a report: "one person (at most 3 records), add-or-remove-one".
 
@@ -374,13 +403,13 @@ class PrivacyUnit:
         - The line names the column that enforces the bound, if there is one.
         """
         if self.name == "record" and self.max_records == 1:
-            return f"one record, {self.neighbours}"
+            return f"one record, {self.relation}"
         if self.parts > 1:
             return f"one {self.name} (all records, in shares of one, by column '{self.id}'), {self.neighbours}"
         plural = "record" if self.max_records == 1 else "records"
         how = "" if self.id is None else f", enforced by column '{self.id}'"
-        how += f", with {self._added} added up" if self.sum_within_unit else ""
-        return f"one {self.name} (at most {self.max_records} {plural}{self.pattern.describe}{how}), {self.neighbours}"
+        how += f", with {_quoted(self.sum_within_unit)} added up" if self.sum_within_unit else ""
+        return f"one {self.name} (at most {self.max_records} {plural}{self.pattern.describe}{how}), {self.relation}"
 
     __str__ = describe
 
@@ -401,10 +430,6 @@ class PrivacyUnit:
         if self.id is None:
             return None
         return RecordBound(self.id, self.max_records if self.parts == 1 else None, self.pattern, self.sum_within_unit)
-
-    @property
-    def _added(self) -> str:
-        return " and ".join(f'"{a}"' for a in self.sum_within_unit)
 
     @property
     def is_record(self) -> bool:
@@ -432,6 +457,11 @@ class PrivacyUnit:
         - The result is a whole number ≥ 1, equal for both relations, and no smaller factor is safe.
         """
         return self.max_records**2
+
+
+def _quoted(names: Sequence[str]) -> str:
+    """Return names in quotes, with "and" between them."""
+    return " and ".join(f'"{name}"' for name in names)
 
 
 def _attributes(names: Sequence[object]) -> bool:
@@ -481,7 +511,7 @@ class Adjacency:
     """The relation of neighbouring databases: the changes of one protected unit, which a design prices.
 
     unit: The unit of protection.
-    drops: True if records may be left out of all tables (`Domain.leaves_out`), so that one can be added or removed.
+    drops: True if records may be left out of all tables (`Domain.adjacency`), so that one can be added or removed.
     grid: The grid of the domain. Without one, each name is an attribute of its own.
 
     **Guarantees**
@@ -493,6 +523,8 @@ class Adjacency:
         * The added records keep to `pattern`, and so do the removed ones. Under add-or-remove-one neighbours, all
           records of a unit are added, or all are removed. Under replace-one neighbours, some are removed and others are
           added.
+        * A record and its replacement agree in the attributes of `unit.within`. A design may ignore this: it then
+          prices more neighbours.
     """
 
     unit: PrivacyUnit = PrivacyUnit()
@@ -547,11 +579,12 @@ class Adjacency:
         """The relations of which a step of one record can be.
 
         Under replace-one neighbours, a record can also be added or removed in three cases. Records may be left out
-        (`drops`), a unit may have fewer records than g, or an id identifies the unit.
+        (`drops`), a unit may have fewer records than g, or an id identifies the unit. With `within`, each record
+        is replaced by one, so only left-out records matter.
         """
         relation = self.unit.neighbours
         # With an id, a person with more or fewer records than before has another number of counted records.
-        varies = self.drops or self.unit.max_records > 1 or self.unit.id is not None
+        varies = self.drops or (not self.unit.within and (self.unit.max_records > 1 or self.unit.id is not None))
         both = relation is Neighbours.REPLACE_ONE and varies
         return (relation, Neighbours.ADD_OR_REMOVE_ONE) if both else (relation,)
 
@@ -571,6 +604,8 @@ class Adjacency:
           person. These changes are jointly a mean of such replacements.
         * If the counting enforces no bound, the numbers are promises. For a unit by an id only the promises of other
           units count.
+        * Data of a unit with `within` come with totals by these attributes that are published without protection. They
+          bound nothing for a unit whose records can change these totals.
 
         A pattern is enforced with the bound, or else it is the promise of the other unit. Only the plan of that unit
         knows the attributes that it names, so the result then has no `grid`.
@@ -589,8 +624,9 @@ class Adjacency:
             # Under two caps, a separation or a fixed attribute, one record may push out all counted records of its
             # person, for equally many others.
             records *= 1 if len(pattern.caps) <= 1 and not pattern.separation and not pattern.fixed else self.records
-            unit = replace(unit, neighbours=Neighbours.REPLACE_ONE)
-        if records > MAX_RECORDS_PER_UNIT:
+            # A record that is pushed out, and the one that is counted instead, can differ in all attributes.
+            unit = replace(unit, neighbours=Neighbours.REPLACE_ONE, within=())
+        if records > MAX_RECORDS_PER_UNIT or not {*self.unit.within} <= {*unit.within}:
             return None
         unit = replace(unit, max_records=records, id=None, count=CountBasis.RECORDS, sum_within_unit=())
         return Adjacency(unit, drops=self.drops or self.unit.id is not None)
@@ -602,13 +638,15 @@ class Adjacency:
         record. Where this unit can take each of these steps, it takes g at a time: ⌈g'/g⌉ changes. Where this unit has
         a pattern, it takes one step at a time: g' changes. Where this unit can add and remove records but not replace
         them, the number is twice as large. Where it can only replace records and the other's can be added or removed,
-        the result is `None`.
+        the result is `None`. So it is where this unit has attributes `within` that the other lacks.
 
         A release that costs this unit ρ, or pure ε, costs the other at most k²ρ, or kε, for the k returned. ε adds up,
         and for ρ that is group privacy of concentrated differential privacy (Bun and Steinke 2016, Proposition 1.9).
         """
         # The other's records need not keep to this unit's pattern; one record at a time does.
         times = -(-adjacency.records // (1 if self.pattern else self.records))
+        if not {*self.unit.within} <= {*adjacency.unit.within}:
+            return None
         if set(adjacency.step_relations) <= set(self.step_relations):
             return times
         # To replace records is to remove them and to add the new ones. Records are removed first, so no database in
@@ -764,21 +802,21 @@ class Account:
     """The protected population and unit that have one balance.
 
     A promise binds its cells. "Once per month" is promised for the cells that `month` has. It states nothing about
-    another attribute of that name. So the account holds, for each attribute of the pattern, a digest of the rule for
-    its cells.
+    another attribute of that name. So the account holds, for each attribute of the pattern and of `within`, a digest of
+    the rule for its cells.
 
     Args:
         source: The name of the data source, or of the account that several sources share.
         unit: The privacy unit. For a unit by an id only name, relation and id are kept. Each release itself enforces
             the number of its counted records and their pattern.
-        cells: Each attribute of a promised pattern with the SHA-256 (hex) of the rule for its cells
+        cells: Each attribute of a promised pattern, and of `within`, with the SHA-256 (hex) of the rule for its cells
             (:func:`fitnoise.kernel.domain.cell_key`), in any order.
 
     Raises:
         LedgerError: The source is not a string, is empty, has spaces around it or an unprintable character.
         LedgerError: The source is not in Unicode NFC: one source spelt in two ways would have two budgets.
         LedgerError: The unit is not a privacy unit.
-        LedgerError: The attributes are not those of its pattern, appear twice, or come without a SHA-256.
+        LedgerError: The attributes are not those of its pattern and `within`, appear twice, or come without a SHA-256.
 
     **Guarantees**
 
@@ -811,10 +849,10 @@ class Account:
         if unit.id is not None:
             unit = PrivacyUnit(unit.name, 1, unit.neighbours, unit.id)
         cells = tuple(sorted((a, str(x)) for a, x in self.cells))
-        if [a for a, _ in cells] != sorted(unit.pattern.names) or not all(is_digest(x) for _, x in cells):
+        if [a for a, _ in cells] != unit.promised or not all(is_digest(x) for _, x in cells):
             raise LedgerError(
                 "account-cells-invalid",
-                "The account does not give each attribute of its pattern the SHA-256 of its cells, and nothing else.",
+                "The account does not give each attribute of its promise the SHA-256 of its cells, and nothing else.",
                 "Attributes of equal names may have other cells.",
                 "Use the account of a plan (plan.order.account).",
                 "Nothing was charged.",
@@ -829,14 +867,14 @@ class Account:
         document = {"name": unit.name, "neighbours": str(unit.neighbours)}
         if unit.id is not None:
             return document | {"id": unit.id}
-        once, each, separated, fixed = unit.pattern
-        rules = {
-            "once_per": [[a, cells[a]] for a in once],
-            "per_value": [[a, cells[a], n] for a, n in each],
-            "separation": [[a, cells[a], n] for a, n in separated],
-            "fixed": [[a, cells[a]] for a in fixed],
-        }
-        return document | {"records": unit.max_records} | {what: pairs for what, pairs in rules.items() if pairs}
+        rules = unit.pattern.rules | {"within": tuple((a,) for a in unit.within)}
+        lists = {what: [[a, cells[a], *n] for a, *n in stated] for what, stated in rules.items() if stated}
+        return document | {"records": unit.max_records} | lists
+
+    @property
+    def within(self) -> frozenset[tuple[str, str]]:
+        """The attributes in which a record and its replacement agree, each with the digest of its cells."""
+        return frozenset(x for x in self.cells if x[0] in self.unit.within)
 
     @cached_property
     def key(self) -> str:
@@ -867,13 +905,13 @@ class Account:
         account = None
         with contextlib.suppress(SpecError, LedgerError, TypeError, ValueError, LookupError, AttributeError):
             parts: dict[str, Any] = dict(document)  # type: ignore[call-overload]
-            lists = {what: parts.get(what, []) for what in Pattern._fields}
-            once, fixed = (tuple(x[0] for x in lists[what]) for what in ("once_per", "fixed"))
-            each, separated = (tuple((x[0], x[2]) for x in lists[what]) for what in ("per_value", "separation"))
+            rules = {what: parts[what] for what in (*Pattern._fields, "within") if what in parts}
+            stated: dict[str, Any] = {
+                what: tuple((a, *n) if n else a for a, _, *n in rows) for what, rows in rules.items()
+            }
             relation, max_records = Neighbours(parts["neighbours"]), parts.get("records", 1)
-            unit = PrivacyUnit(parts["name"], max_records, relation, parts.get("id"))
-            unit = replace(unit, once_per=once, per_value=each, separation=separated, fixed=fixed)
-            account = cls(source, unit, tuple({x[0]: x[1] for x in itertools.chain(*lists.values())}.items()))
+            unit = PrivacyUnit(parts["name"], max_records, relation, parts.get("id"), **stated)
+            account = cls(source, unit, tuple({x[0]: x[1] for x in itertools.chain(*rules.values())}.items()))
         # Written again and compared: further keys, and lists in another order, are refused.
         if account is None or account.document != document:
             raise LedgerError(

@@ -25,8 +25,8 @@ def terms(publication: Publication, decomposition: Decomposition) -> ObjectiveTe
         weights = objective.weights.for_targets(decomposition.variances) * decomposition.numbers_per_row
     if budgets is not None:
         relative = budgets.for_structured_cells(publication.workload.domain, decomposition.structured)
-    unit = publication.unit
-    allows_add_or_remove = publication.adjacency.drops or unit.max_records > 1 or unit.id is not None
+    allows_add_or_remove = len(publication.adjacency.step_relations) > 1
+    held = sum(1 << i for i, a in enumerate(decomposition.exchangeable) if a in publication.unit.within)
     set_terms = _record_sets(publication, decomposition)
     if set_terms is not None:
         return ObjectiveTerms(
@@ -34,7 +34,7 @@ def terms(publication: Publication, decomposition: Decomposition) -> ObjectiveTe
         )
     factor, distinct_records = _set_factors(publication, decomposition)
     return ObjectiveTerms(
-        weights, objective.total_error_weight, relative, factor, allows_add_or_remove, distinct_records
+        weights, objective.total_error_weight, relative, factor, allows_add_or_remove, distinct_records, held=held
     )
 
 

@@ -24,7 +24,7 @@ from fitnoise.request.coverage import uncounted, uncounted_by_question
 from fitnoise.request.curves import LossSummary
 from fitnoise.request.documents import Spec
 from fitnoise.request.domain import Domain
-from fitnoise.request.known_totals import TotalsFile
+from fitnoise.request.known_totals import KnownTotals, TotalsFile
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Family, Table
 
@@ -185,12 +185,17 @@ class TotalsReference:
         ):
             raise _wrong_totals()
 
-    def document(self) -> dict[str, Any]:
-        """Return the file as release.json has it."""
+    def document(self, stated: KnownTotals) -> dict[str, Any]:
+        """Return the file as release.json has it.
+
+        Args:
+            stated: The public totals of the plan.
+        """
+        confirmed = "report.public.confirmed_here" if stated.is_counted_here else "report.public.confirmed"
         return {
             "file": self.file,
             "sha256": self.sha256,
-            "confirmed": Message("report.public.confirmed", (Value("file", self.file),)),
+            "confirmed": Message(confirmed, (Value("file", self.file),)),
         }
 
     @classmethod
@@ -291,6 +296,7 @@ def describe(
         * The document holds no sentences: each statement is the id of a message with its values.
     """
     publication, domain = plan.publication, plan.publication.workload.domain
+    public = publication.public
     universes = _question_universes(publication)
     has_all_files = len(table_names) == sum(len(p.workload.tables) for p in publication.groups)
     content = {
@@ -301,7 +307,7 @@ def describe(
         "charge": charge(plan),
         **({} if entry is None else {"ledger": entry.document()}),
         **({"supersedes": [x.document() for x in supersedes]} if supersedes else {}),
-        **({} if totals is None else {"public_totals": totals.document()}),
+        **({} if totals is None or public is None else {"public_totals": totals.document(public)}),
         "tables": [
             {
                 "name": s.name,
@@ -360,6 +366,8 @@ def charge(plan: Plan) -> dict[str, Any]:
 def unit_message(unit: PrivacyUnit) -> Message:
     """Return the protected unit and its neighbour relation; :func:`bound_on_records` has the bound on its records."""
     replaced = unit.neighbours is Neighbours.REPLACE_ONE
+    if unit.within:
+        return Message("report.unit.within", (Value("unit", unit.name), Value("attributes", unit.within)))
     text = "report.unit.replace_one" if replaced else "report.unit.add_or_remove_one"
     return Message(text, (Value("unit", unit.name),))
 
@@ -483,11 +491,14 @@ def public_totals(plan: Plan) -> tuple[Message, ...]:
 
     **Guarantees**
         * The message states that intervals are right only if the totals are.
+        * It states that totals counted from these data are not protected.
     """
     public = plan.publication.public
     if public is None:
         return ()
     values = (Value("attributes", public.attributes), Value("source", public.source))
+    if public.is_counted_here:
+        return (Message("report.public.counted", (*values, Value("unit", plan.publication.unit.name))),)
     return (Message("report.public.totals" if public.attributes else "report.public.total", values),)
 
 

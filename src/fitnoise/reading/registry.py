@@ -114,10 +114,9 @@ def _declared(domain: Domain, name: str) -> str:
 
 
 def _unprotected(plan: Plan) -> str:
-    """Return the published numbers without noise: the number of records, or totals that were public before."""
-    if plan.publication.adjacency.fixes_size:
-        return "The number of records"
-    return "; ".join(map(english, public_totals(plan))) or "None"
+    """Return the published numbers without noise: the number of records, and public totals."""
+    numbers = ["The number of records"] if plan.publication.adjacency.fixes_size else []
+    return "; ".join([*numbers, *map(english, public_totals(plan))]) or "None"
 
 
 def _released(plan: Plan) -> str:

@@ -291,7 +291,7 @@ class PossibleSpec(SpecSection):
 
 
 class PublicSpec(SpecSection):
-    """Numbers of records that were public before the release. It does not measure them, and costs less."""
+    """Numbers of records that are public. The release does not measure them, and costs less."""
 
     by: list[str] = Field(
         description="The attributes of the totals, each shown value by value. An empty list stands for the number of "
@@ -299,7 +299,9 @@ class PublicSpec(SpecSection):
     )
     source: str = Field(description="The publication that has the totals, in one line.")
     origin: str = Field(
-        "elsewhere", description='"elsewhere": the totals were not computed from the data of this release.'
+        "elsewhere",
+        description='"elsewhere": the totals were not computed from the data of this release. "these data": they were, '
+        "and are published without protection; this needs privacy.within with the same attributes.",
     )
 
     def build(self) -> KnownTotals:
@@ -525,6 +527,12 @@ class PrivacySpec(SpecSection):
         Neighbours.ADD_OR_REMOVE_ONE,
         strict=False,
         description="The change of one unit that stays hidden: its records are added or removed, or replaced.",
+    )
+    within: list[str] = Field(
+        [],
+        description="Attributes in which a record and its replacement agree, for replace-one neighbours and totals by "
+        "these attributes that are counted from the data. That a unit is counted, and its values of these attributes, "
+        "are then not protected. If absent, all attributes are protected.",
     )
     delta: float = Field(1e-6, description="The δ at which ε is reported.")
     cap: CostSpec | None = Field(
@@ -917,7 +925,7 @@ class Spec(SpecSection):
     )
     public: list[PublicSpec] = Field(
         [],
-        description="Totals that were public before; one entry at most. The plan has no numbers: `fitnoise release "
+        description="Totals that are public; one entry at most. The plan has no numbers: `fitnoise release "
         "--public` reads them from a file. Intervals are right if the totals are. If absent, all numbers are measured.",
     )
     tables: list[TableSpec] = Field(
@@ -1041,6 +1049,7 @@ class Spec(SpecSection):
                 fixed=tuple(p.fixed),
                 count=p.count,
                 sum_within_unit=tuple(p.sum_within_unit),
+                within=tuple(p.within),
             )
         units = wrong.each(p.other_units, "privacy.other_units", lambda other: other.build(unit))
         with wrong.located_at("data"):
@@ -1230,6 +1239,7 @@ class Spec(SpecSection):
                 "count": u.count,
                 "sum_within_unit": list(u.sum_within_unit),
                 "neighbours": u.neighbours,
+                "within": list(u.within),
                 "delta": publication.delta,
                 "cap": CostSpec.document_of(publication.cap, publication.delta),
                 "cell_budgets": CellBudgetsSpec.document_of(publication.cell_budgets),

@@ -32,20 +32,24 @@ MAX_TOTAL = 2**53
 MAX_SOURCE_CHARACTERS = 500
 """The largest number of characters of the source of public totals."""
 
+ORIGINS = ("elsewhere", "these data")
+"""The origins of public totals."""
+
 UNMEASURED = "Nothing was measured and nothing was charged."
 
 
 @final
 @dataclass(frozen=True)
 class KnownTotals:
-    """Public totals: the numbers of records by some attributes, which were public before a release.
+    """Public totals: the numbers of records by some attributes, which a release does not protect.
 
     A release does not measure them, and its tables agree with them. They come in by a file, when the plan is released.
 
     Args:
         attributes: The attributes; empty for the number of all records.
         source: The publication that has the totals, in one line, such as "Population register, 1 January 2026".
-        origin: "elsewhere": the totals were not computed from the data of the release.
+        origin: "elsewhere": the totals were not computed from the data of the release. "these data": they were counted
+            from these data, which the privacy unit must allow (`PrivacyUnit.within`).
 
     Raises:
         SpecError: An attribute is named twice or is called "number", the source is no line of text, or the origin is
@@ -80,16 +84,20 @@ class KnownTotals:
                 "No plan was made.",
                 place="public.source",
             )
-        if self.origin != "elsewhere":
+        if self.origin not in ORIGINS:
             raise SpecError(
-                "public-origin-unsupported",
+                "public-origin-unknown",
                 f"The origin of the public totals is {self.origin!r}.",
-                "Totals counted from these data would reveal whether a person is counted, so fitnoise accepts only "
-                "totals that were public before.",
-                "Use totals of an independent source, with origin = 'elsewhere', or remove [[public]].",
+                "It must be 'elsewhere' or 'these data'.",
+                "State the origin of the totals.",
                 "No plan was made.",
                 place="public.origin",
             )
+
+    @property
+    def is_counted_here(self) -> bool:
+        """True if the totals are counted from the data of the release."""
+        return self.origin == "these data"
 
 
 @final
@@ -112,12 +120,24 @@ class TotalsFile:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def confirmation(name: str) -> str:
-    """Return the sentence that a publisher types to confirm a file of public totals.
+def confirmation(name: str, stated: KnownTotals, unit: str) -> str:
+    """Return the sentences that a publisher types to confirm a file of public totals.
 
     Args:
         name: The name of the file.
+        stated: The public totals of the plan.
+        unit: The name of the protected unit, in the singular.
     """
+    if stated.is_counted_here:
+        names = " and ".join(stated.attributes)
+        cell = (
+            f"{'an' if names[0] in 'aeiou' else 'a'} {names}" if len(stated.attributes) == 1 else f"a cell of {names}"
+        )
+        return (
+            f"The numbers of {unit}s by {names} are counted from these data and published without protection. Whoever "
+            f"knows everyone else in {cell} learns from them whether {'an' if unit[0] in 'aeiou' else 'a'} {unit} is "
+            "counted there. What the records say besides is protected."
+        )
     return f"The numbers in {name} were public before and were not computed from these data."
 
 

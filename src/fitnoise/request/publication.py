@@ -1169,11 +1169,28 @@ class Publication:
 
     def _check_public(self) -> None:
         """Raise SpecError unless all tables show attributes value by value, and count the records that totals count."""
+        held = self.unit.within
+        is_counted_here = self.public is not None and self.public.is_counted_here
+        if is_counted_here != bool(held) or (held and self.public and held != tuple(sorted(self.public.attributes))):
+            raise SpecError(
+                "public-within-misfit",
+                f"The unit has within = {list(held)}, and the public totals are "
+                + (
+                    "missing."
+                    if self.public is None
+                    else f"from {self.public.origin!r}, by {list(self.public.attributes)}."
+                ),
+                "Totals counted from these data need replace-one neighbours with within, the same attributes and at "
+                "least one; and within needs such totals.",
+                "State the same attributes in privacy.within and in public.by with origin = 'these data', or use "
+                "totals of an independent source without within.",
+                "No plan was made.",
+                place="privacy.within",
+            )
         if self.public is None:
             return
         domain, public = self.workload.domain, self.public.attributes
         refused = {
-            "neighbours that replace a record": self.unit.neighbours is Neighbours.REPLACE_ONE,
             "an id, which counts only some records of a person": self.unit.id is not None,
             "once_per, per_value, separation, fixed or sum_within_unit": bool(
                 self.unit.pattern or self.unit.sum_within_unit
@@ -1181,6 +1198,7 @@ class Publication:
             "dropped records": bool(domain.drops(self.source.drops)),
             "rules about impossible cells": bool(domain.rules),
             "further tables": bool(self.further_tables),
+            "within with further units or questions": bool(held and (self.other_units or self.questions)),
             "plans on the same records": bool(self.composed_with),
             "a small database": self.small_database is not None,
             "a series": self.series is not None,
@@ -1193,7 +1211,7 @@ class Publication:
                 raise SpecError(
                     "public-unsupported",
                     f"The publication has public totals, and {what}.",
-                    "Public totals are for add-or-remove-one neighbours, and count the records that tables count.",
+                    "Public totals count the records that tables count.",
                     "Remove it, or remove the public totals.",
                     "No plan was made.",
                     place="public",

@@ -404,6 +404,7 @@ class ObjectiveTerms:
     relative: r of every structured cell; None is 1.
     factor: g², for units of g records in one cell.
     allows_add_or_remove: True if a single record may also be added or removed, for replace-one neighbours.
+    held: The exchangeable attributes in which a record and its replacement agree, as a number with these bits.
     distinct: The attributes in which records of a unit differ. None: no difference is known, or exchangeable attributes
         alone do not describe it.
     sets: The sets that these records can be, if they differ by structured attributes alone. Each record then stands for
@@ -417,6 +418,7 @@ class ObjectiveTerms:
     allows_add_or_remove: bool = False
     distinct: DistinctRecords | None = None
     sets: AdmissibleSets | None = None
+    held: int = 0
 
 
 def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> float:
@@ -521,6 +523,14 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
             raise PlanError(
                 "evidence-cell-missing",
                 "A pair of records in the evidence names a cell that does not exist.",
+                "",
+                "Verify an unaltered plan, or plan again.",
+                "No bound was proven.",
+            )
+        if any(terms.held & ~agree for agree in evidence.pairs.agree):
+            raise PlanError(
+                "evidence-outside-within",
+                "The evidence uses two records that differ in an attribute of within.",
                 "",
                 "Verify an unaltered plan, or plan again.",
                 "No bound was proven.",

@@ -48,7 +48,6 @@ def computed(part, request, spec, size, unit):
             {*totals["by"]} <= {*grid.free} and len(spec["public"]) == 1,
             "the public totals are not by shown attributes",
         )
-        need(totals.get("origin", "elsewhere") == "elsewhere", "the public totals are counted from the data")
         sectors = {s for s in sectors if not s <= {*totals["by"]}}
     for s in sectors:
         stacked = [
@@ -84,6 +83,7 @@ def moments(p, pairs, grid, unit):
         for weight, (agree, i, j) in zip(p, pairs, strict=True):
             d[i, i] += weight
             need(i >= 0 and (j >= 0 or (j == -1 and unit.alone)), "no such record can be added or removed")
+            need(all(agree >> grid.free.index(a) & 1 for a in unit.within), "records of a pair differ in within")
             if j >= 0:
                 d[j, j] += weight
                 chi = prod(1 if agree >> grid.free.index(a) & 1 else -1 / (grid.size[a] - 1) for a in sector)

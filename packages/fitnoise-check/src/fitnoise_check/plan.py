@@ -20,6 +20,7 @@ from fitnoise_check.witness import without_proofs
 def charge(part, request, spec, size, unit):
     """Return twice ρ of some tables, or their ε²."""
     strategy, claim = part["strategy"], part["cost"].get("claim")
+    need(not unit.within or type(strategy) is list, "within needs Gaussian noise on sectors")
     if "trees" in strategy:
         return by_place(strategy, spec, size, unit)
     if "sets" in strategy:
@@ -51,6 +52,7 @@ def check(text, expected_digest=None):
         cost_text = f"epsilon = {float(stated) ** 0.5:.9g}" if pure else f"rho = {float(stated) / 2:.9g}"
         yield f"tables by {part['mechanism']}: charge as stated, {cost_text}"
         yield bound.check(part, request, spec, size, unit)
+    need(not (unit.within and spec.get("questions")), "within allows no questions")
     for q, m in zip(spec.get("questions", ()), plan["questions"], strict=True):
         cost_text = answers.check(q, m, spec, size, unit)
         yield f"question {q['name']!r}: {cost_text}, epsilon = {q['epsilon']}"

@@ -48,8 +48,14 @@ class Sectors:
     def cost(self, unit, claim, proofs):
         """Return twice ρ of one unit."""
         own_costs, replaced, single_cost = self.own, 0, max(self.own) * unit.records**2
+        for sector, m, _ in self.parts:
+            # A row that is constant in a cell of the published totals would give these again.
+            is_free = (m.min(axis=1) <= 0).all() and (m.max(axis=1) >= 0).all() and m.any(axis=1).all()
+            need(is_free or not unit.within or not sector <= unit.within, "the plan measures the totals by within")
         if unit.replaces:
-            products = map(self.products, subsets(self.free)) if len(self.free) <= 14 else [self.lower_bound()]
+            free = [a for a in self.free if a not in unit.within]
+            kinds = (unit.within | same for same in subsets(free))
+            products = map(self.products, kinds) if len(free) <= 14 else [self.lower_bound()]
             replaced = max(np.max(own_costs[:, None] + own_costs - 2 * x) for x in products) * unit.records**2
         cost = max(replaced, single_cost if unit.alone else 0)
         if unit.caps:

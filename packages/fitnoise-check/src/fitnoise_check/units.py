@@ -2,6 +2,8 @@
 
 from math import prod
 
+from fitnoise_check.exact import need
+
 
 class Unit:
     """The records that one protected unit can change: section 3."""
@@ -20,6 +22,11 @@ class Unit:
         ways = {a.get(x) or usual for a in spec["domain"].values() for x in ("if_missing", "if_outside")}
         if spec.get("impossible") or spec.get("possible"):
             ways.add(spec.get("rules", {}).get("outside") or usual)
-        drops = "drop" in ways or bool(data.get("where")) or (usual == "drop" and "id" in privacy)
-        self.replaces = privacy.get("neighbours") == "replace-one"
-        self.alone = not self.replaces or drops or privacy.get("max_records", 1) > 1 or "id" in privacy
+        drops = "drop" in ways or (usual == "drop" and "id" in privacy)
+        self.replaces, self.within = privacy.get("neighbours") == "replace-one", frozenset(privacy.get("within", ()))
+        varies = bool(data.get("where")) or privacy.get("max_records", 1) > 1 or "id" in privacy
+        self.alone = not self.replaces or drops or (varies and not self.within)
+        counted = [frozenset(x["by"]) for x in spec.get("public", []) if x.get("origin", "elsewhere") != "elsewhere"]
+        need(counted == [self.within] * bool(self.within), "public totals of these data need within, and within them")
+        is_free = self.replaces and not (self.alone or self.caps or self.fixed or "id" in privacy)
+        need(is_free or not self.within, "within needs records that are replaced one by one")

@@ -59,6 +59,7 @@ def ledger_report(
             *(accounts or [Section(values=(Value("balances", []),))]),
             Section(tables=(ReportTable.from_rows("entries", columns, (_row(e, numbers) for e in entries)),)),
             *_series(entries),
+            *_unprotected(entries),
             Section(values=last, path=("head",)),
             Section(Message("report.section.unfinished") if leftovers else None, remains, rest),
         ),
@@ -78,6 +79,15 @@ def _series(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
             assumption,
         )
         yield Section(None if i else Message("report.section.series"), messages, values, path=("series", i))
+
+
+def _unprotected(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
+    """Yield the charges whose releases publish numbers by some attributes without protection."""
+    charges = [e for e in entries if e.kind == "charge" and "unprotected" in e.detail]
+    for i, entry in enumerate(charges):
+        values = (Value("entry", entry.sequence, ValueKind.COUNT), Value("attributes", entry.detail["unprotected"]))
+        title = None if i else Message("report.section.unprotected")
+        yield Section(title, (Message("report.ledger.unprotected", values),), values, path=("unprotected", i))
 
 
 def balance_section(title: Message | None, balance: Quote, location: tuple[str | int, ...] = ("balance",)) -> Section:

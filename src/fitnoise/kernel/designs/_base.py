@@ -289,6 +289,22 @@ class Design(abc.ABC):
         """
         del adjacency
 
+    def check_within(self, held: Collection[str]) -> None:
+        """Raise PlanError unless no answer follows from the numbers of records by these attributes; most designs raise.
+
+        Args:
+            held: Attributes whose totals are published without protection; none raises no error.
+        """
+        if held:
+            raise PlanError(
+                "within-design-unsupported",
+                "The plan is for records that are replaced within attributes, and has a design that is not by sectors.",
+                "Only Gaussian noise by sectors leaves the totals by these attributes unmeasured.",
+                "Publish tables of counts with Gaussian noise, or remove privacy.within.",
+                "Nothing was read and nothing was charged.",
+                place="within",
+            )
+
     def fixes_size(self, adjacency: Adjacency) -> bool:
         """Return True if the design refuses data with another number of records than declared.
 

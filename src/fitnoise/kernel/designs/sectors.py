@@ -156,6 +156,10 @@ class SectorStrategy:
         return out
 
 
+_Grams = Sequence[tuple[SectorStrategy, Exact]]
+"""The products of the columns of each sector over σ², (n_o, n_o)."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class StrategyGroup:
@@ -405,8 +409,10 @@ class Strategy(GaussianDesign):
             out.append(Fraction(int((precision * g.weights.astype(object)) @ largest), unit))
         return tuple(out)
 
-    def cost_squared(self, neighbours: Neighbours) -> Fraction:
+    def cost_squared(self, neighbours: Neighbours, held: Collection[str] = ()) -> Fraction:
         """Return Δ² for neighbours that differ in one record.
+
+        A record and its replacement agree in the attributes `held`; of these, only exchangeable ones count.
 
         Add or remove one: max_o prof(o), as exact as `profile`. Replace one: let T be the exchangeable attributes on
         which the two records agree. The method takes the maximum, over pairs of cells and T, of
@@ -417,10 +423,17 @@ class Strategy(GaussianDesign):
         in each sector. Where some attributes are levels of one hierarchy, two records cannot have every T. Then the
         result is an upper bound, too.
         """
-        largest = max(self.profile())
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
-            return largest
-        return self._replace_one()
+            return max(self.profile())
+        unit, grams = self._grams()
+        costs = np.array([int(x * unit) for x in self.profile()], dtype=object)
+        base, agreed = costs[:, None] + costs[None, :], self._exchangeable(held)
+        products: Iterable[Exact] = (x for _, x in self._products(grams, agreed))
+        if 2 ** sum(n > 1 for a, n in enumerate(self.sizes) if a not in agreed) > MAX_REPLACE_PATTERNS:
+            # weight_S(T) lies between that of full agreement and that of disagreement on one attribute
+            products = [self._extreme(grams, np.minimum)]
+        # Every X is at most that of a record with itself, so the same cell twice gives at least 0.
+        return Fraction(max(int((base - 2 * x).max()) for x in products), unit)
 
     def unit_cost(self, adjacency: Adjacency) -> Fraction:
         """Return Δ² for one protected unit of up to g records.
@@ -432,7 +445,8 @@ class Strategy(GaussianDesign):
         """
         if adjacency.by_cell:
             return max(self.unit_profile(adjacency))
-        general_cost = super().unit_cost(adjacency)
+        steps = (self.cost_squared(step, adjacency.unit.within) for step in adjacency.step_relations)
+        general_cost = max(steps) * adjacency.records**2
         return min(general_cost, 4 * max(self.unit_profile(adjacency))) if adjacency.pattern else general_cost
 
     def unit_profile(self, adjacency: Adjacency) -> tuple[Fraction, ...]:
@@ -483,6 +497,27 @@ class Strategy(GaussianDesign):
         """Raise PlanError unless the witnesses prove the claim for this adjacency."""
         if self.claim is not None and self._claimed(adjacency) is None:
             raise unproven_price()
+
+    def check_within(self, held: Collection[str]) -> None:
+        """Raise PlanError unless each answer differs for some two records that agree in these attributes.
+
+        The answers of a sector with another attribute do. A sector of these attributes alone needs it of its rows A B,
+        over the structured cells. The least entry of each row is at most 0, and its largest at least 0. So no answer
+        holds a multiple of a public total, and the answers have a finite price for a record that is added or removed.
+        """
+        agreed = self._exchangeable(held)
+        rows = [s.rows for s in self.sectors if agreed.issuperset(s.attributes)] if held else []
+        if len(agreed) < len(held) or not all(
+            (x.min(1) <= 0).all() and (x.max(1) >= 0).all() and x.any(1).all() for x in rows
+        ):
+            raise PlanError(
+                "within-total-measured",
+                "The plan measures a number that the published totals give, or its tables lack an attribute of within.",
+                "Totals leave by their file alone, for they are counted without noise.",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was read and nothing was charged.",
+                place="within",
+            )
 
     def caps(self, adjacency: Adjacency) -> list[Cap | None]:
         """Return the caps of the pattern along the axes; None for one that gives no bound."""
@@ -608,7 +643,6 @@ class Strategy(GaussianDesign):
         """Return the X_ij of a record with one that may occur next to it."""
         unit, grams = self._grams()
         held, groups, _ = self._shared(adjacency, adjacency.pattern.fixed)
-        free = [i for i, n in enumerate(self.sizes) if n > 1]
         allowed = np.equal.outer(groups, groups)
         for a, positions in self.structure.positions(adjacency.grid).items():
             allowed &= abs(positions[:, None] - positions) >= dict(adjacency.pattern.separation).get(a, 0)
@@ -616,15 +650,13 @@ class Strategy(GaussianDesign):
         lowest = -2 * max(int(x * unit) for x in self.profile()) - 1
         by_cap: list[dict[frozenset[int], Exact]] = [{} for _ in caps]
         products: dict[frozenset[int], Exact] = {}
-        for same in (frozenset(x) for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
-            if not held <= same:
-                continue
+        for same, largest in self._products(grams, held):
             pairs = allowed.copy()
             for cap in caps:
                 # Two records that agree on all exchangeable attributes of such a cap differ in a structured one.
                 if cap.limit == 1 and cap.exchangeable <= same:
                     pairs &= np.not_equal.outer(cap.places, cap.places)
-            products[same] = np.where(pairs, self._products(grams, same), lowest)
+            products[same] = np.where(pairs, largest, lowest)
             for cap, kinds in zip(caps, by_cap, strict=True):
                 agreeing, order = cap.exchangeable & same, np.argsort(cap.places, kind="stable")
                 starts = np.flatnonzero(np.diff(np.array(cap.places)[order], prepend=-1))
@@ -686,26 +718,21 @@ class Strategy(GaussianDesign):
         large.
         """
         exchangeable, structured = cap.exchangeable, len({*cap.places}) > 1
-        free = [a for a, n in enumerate(self.sizes) if n > 1]
-        products = sum(map(len, self.groups)) * self.cells**2
-        if products > MAX_PRODUCTS:
+        if sum(map(len, self.groups)) * self.cells**2 > MAX_PRODUCTS:
             return max(self.profile()) if structured else max(map(self._roughly, exchangeable))
         differ, everywhere = np.not_equal.outer(cap.places, cap.places), np.ones((self.cells, self.cells), dtype=bool)
         unit, grams = self._grams()
         best = []
-        if products << len(free) > MAX_PRODUCTS:
+        if self._is_large:
             for one in [*exchangeable, *([None] if structured else [])]:
-                worst = np.zeros(differ.shape, dtype=object)
-                for s, g in grams:
-                    weights = _weights(s, one)
-                    worst = worst + np.maximum(max(weights) * g, min(weights) * g)
-                best.append(worst[differ if one is None else everywhere].max())
+                largest = self._extreme(grams, np.maximum, one)
+                best.append(largest[differ if one is None else everywhere].max())
             return Fraction(int(max(best)), unit)
-        for same in (x for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
+        for same, values in self._products(grams, frozenset()):
             # Records that differ in an exchangeable attribute may lie in one structured cell.
-            pairs = differ if exchangeable <= set(same) else everywhere
+            pairs = differ if exchangeable <= same else everywhere
             if pairs.any():
-                best.append(self._products(grams, same)[pairs].max())
+                best.append(values[pairs].max())
         return Fraction(int(max(best)), unit)
 
     def _roughly(self, attribute: int) -> Fraction:
@@ -718,36 +745,31 @@ class Strategy(GaussianDesign):
             total += sum(largest[~inside].tolist()) + Fraction(sum(largest[inside].tolist()), self.sizes[attribute] - 1)
         return total / unit
 
-    def _grams(self) -> tuple[int, list[tuple[SectorStrategy, Exact]]]:
+    def _grams(self) -> tuple[int, _Grams]:
         """Return a unit, and for every sector the products of its columns over σ², in this unit, (n_o, n_o)."""
         unit, precisions = self._precisions
         factors = [f for group in precisions for f in group]
         pairs = zip(self.sectors, factors, strict=True)
         return unit, [(s, exact_matmul(s.rows.T, s.rows).astype(object) * f) for s, f in pairs]
 
-    def _products(self, grams: Sequence[tuple[SectorStrategy, Exact]], same: Collection[int]) -> Exact:
-        """Return X_ij, in the unit of the grams, of records that agree on these exchangeable attributes, (n_o, n_o)."""
-        return sum((s.weight(same) * g for s, g in grams), start=np.zeros((self.cells, self.cells), dtype=object))
+    def _products(self, grams: _Grams, held: frozenset[int]) -> Iterator[tuple[frozenset[int], Exact]]:
+        """Yield exchangeable attributes with `held`, and the X_ij of records that agree on these alone, (n_o, n_o)."""
+        free, nothing = [a for a, n in enumerate(self.sizes) if n > 1 and a not in held], self._extreme([], np.minimum)
+        for same in (held.union(x) for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
+            yield same, sum((s.weight(same) * g for s, g in grams), start=nothing)
 
-    def _replace_one(self) -> Fraction:
-        """Return Δ² for one record in place of another, by the formula of `cost_squared`."""
-        unit, grams = self._grams()
-        costs = np.array([int(x * unit) for x in self.profile()], dtype=object)
-        base = costs[:, None] + costs[None, :]
-        best = 0
-        if 2 ** sum(n > 1 for n in self.sizes) > MAX_REPLACE_PATTERNS:
-            # weight_S(T) lies between that of full agreement and that of disagreement on one attribute
-            worst = np.zeros((self.cells, self.cells), dtype=object)
-            for s, g in grams:
-                weights = _weights(s)
-                worst = worst + np.maximum(-max(weights) * g, -min(weights) * g)
-            return Fraction(max(int((base + 2 * worst).max()), 0), unit)
-        free = [a for a, n in enumerate(self.sizes) if n > 1]
-        for k in range(len(free) + 1):
-            for same in itertools.combinations(free, k):
-                cross = self._products(grams, same)
-                best = max(best, int((base - 2 * cross).max()))  # the same cell twice gives 0
-        return Fraction(best, unit)
+    def _extreme(self, grams: _Grams, choose: np.ufunc, attribute: int | None = None) -> Exact:
+        """Return bounds on X_ij, (n_o, n_o): the sums of the least or the largest values of each sector.
+
+        With `attribute`, they hold for records that differ in this attribute.
+        """
+        weighed = ((_weights(s, attribute), g) for s, g in grams)
+        nothing = np.zeros((self.cells, self.cells), dtype=object)
+        return sum((choose(max(w) * g, min(w) * g) for w, g in weighed), start=nothing)
+
+    def _exchangeable(self, names: Collection[str]) -> frozenset[int]:
+        """Return the positions of the exchangeable attributes of these names."""
+        return frozenset(i for i, a in enumerate(self.structure.names) if a in names)
 
     # --- as a design ------------------------------------------------------------------------------------
 

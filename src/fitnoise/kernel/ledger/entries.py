@@ -452,25 +452,22 @@ def find_price(declared: Account, prices: Mapping[Account, Price], for_account: 
     if for_account in prices:
         return prices[for_account]
     stated = [account.unit for account in prices]
-    changes = [
-        (price, _changes(declared.unit, account.unit, for_account.unit, stated)) for account, price in prices.items()
-    ]
+    changes = [(price, _changes(declared.unit, account, for_account, stated)) for account, price in prices.items()]
     # Rule 9: every stated price can give a bound, and the least of them holds. Without any, the cost is infinite.
     bounds = (price.repeated(times) for price, times in changes if times is not None)
     return min(bounds, key=lambda p: (p.rho, p.epsilon or Fraction(0), p.mu_squared or Fraction(0)), default=None)
 
 
-def _changes(
-    declared: PrivacyUnit, declared_unit: PrivacyUnit, unit: PrivacyUnit, stated: Sequence[PrivacyUnit]
-) -> int | None:
-    """Return the number of changes of `declared_unit` that make one change of `unit`; `None` if it is unknown.
+def _changes(declared: PrivacyUnit, priced: Account, account: Account, stated: Sequence[PrivacyUnit]) -> int | None:
+    """Return the number of changes of the unit of `priced` that make one of `account`; `None` if it is unknown.
 
     The data were counted for the unit `declared`. `stated` are all units with a price.
     """
     # The number of records may have been promised for several units of one name. The largest number is the safe one.
-    counted = Adjacency(declared)
-    one, other = counted.for_unit(declared_unit), counted.for_unit(unit, *([] if unit.id is not None else stated))
-    if one is None or other is None or (other.unit.id is not None and one.unit.id is None):
+    counted, unit = Adjacency(declared), account.unit
+    one, other = counted.for_unit(priced.unit), counted.for_unit(unit, *([] if unit.id is not None else stated))
+    held = priced.within <= account.within  # by digests: attributes of equal names may have other cells
+    if not held or one is None or other is None or (other.unit.id is not None and one.unit.id is None):
         # An account by an id does not say how many records of a person are counted, which may be many.
         return None
     return one.changes(other)

@@ -963,12 +963,22 @@ def _quote_accounts(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Q
             )
     _check_composed_charges(chain, charged, request.composed_with)
     accounts = _find_accounts(chain, charged)
-    capped = next((e for e in chain if e.kind == "cap" and e.account in accounts), None)
+    capped = [e.account for e in chain if e.kind == "cap" and e.account in accounts]
+    promises = [a for a in capped if charged.unit.within and find_price(charged, request.prices, a) is None]
+    if promises:
+        # Before anything is written: a refusal that is on record would name totals that were never published.
+        raise LedgerError(
+            "totals-break-cap",
+            f"The totals by {' and '.join(charged.unit.within)} were counted from these data.",
+            f"Publishing them breaks the promise {promises[0].sentence!r}, which has a cap in this account.",
+            "Use totals from an independent source, or another account.",
+            "Nothing was released.",
+        )
     # Rule 9: a new account would have no cap, although its name has one.
-    if charged not in accounts and capped is not None:
+    if charged not in accounts and capped:
         raise LedgerError(
             "account-beside-cap",
-            f"{charged.source!r} has a cap for {capped.account.sentence!r}, and no account for "
+            f"{charged.source!r} has a cap for {capped[0].sentence!r}, and no account for "
             f"{charged.sentence!r}{_otherwise(accounts, charged)}.",
             "A cap covers all accounts of a name, so a new account needs a decision of its own.",
             "Plan for a unit in the ledger, or open an account with its own cap: fitnoise ledger open … --rho … "

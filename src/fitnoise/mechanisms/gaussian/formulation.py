@@ -51,7 +51,7 @@ class AllPairs:
 
     Args:
         d: The decomposition.
-        allows_add_or_remove: True if a single record may also come or go.
+        terms: The objective: whether a single record may also come or go, and the attributes in which two agree.
 
     Raises:
         WorkloadError: There are too many sectors.
@@ -60,7 +60,7 @@ class AllPairs:
     in all except one, are kept. If these are too many, only the former are kept. The plan is then optimal for those.
     """
 
-    def __init__(self, d: Decomposition, *, allows_add_or_remove: bool) -> None:
+    def __init__(self, d: Decomposition, terms: ObjectiveTerms) -> None:
         count = sum(len(g) for g in d.groups)
         if count > MAX_PAIRED_SECTORS:
             raise WorkloadError(
@@ -70,9 +70,9 @@ class AllPairs:
                 "Publish fewer tables, or set add-or-remove-one neighbours, which protect more.",
                 "Nothing was planned.",
             )
-        free = [a for a, n in enumerate(d.sizes) if n > 1]
-        # Two records always agree in an attribute of one value.
-        always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1)
+        # Two records always agree in an attribute of one value, and in those of `within`.
+        always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1) | terms.held
+        free = [a for a in range(len(d.sizes)) if not always >> a & 1]
         # The cost of a pair is symmetric, so unordered pairs of cells are enough; a cell pairs with itself, too.
         half = d.cells * (d.cells + 1) // 2
         self.complete = 2 ** len(free) * half <= MAX_KINDS
@@ -81,7 +81,7 @@ class AllPairs:
         else:
             codes = [0, *(1 << a for a in free)] if (1 + len(free)) * half <= MAX_KINDS else [0]
         self.patterns = [always | code for code in codes]
-        self.kinds = problems.PairKinds(len(self.patterns), d.cells, allows_add_or_remove)
+        self.kinds = problems.PairKinds(len(self.patterns), d.cells, terms.allows_add_or_remove)
         self._shapes = RecordPairs.from_keys((t, 0, 0) for t in self.patterns)
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:

@@ -783,7 +783,7 @@ def ideal(
     backend = NUMPY if device is None else torch_backend(device)
     pairs = None
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
-        pairs = AllPairs(decomposition, allows_add_or_remove=terms.allows_add_or_remove)
+        pairs = AllPairs(decomposition, terms)
     if refine and (terms.weights is not None or pairs is not None):
         raise PlanError(
             "refine-without-fit-for-use",
