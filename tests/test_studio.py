@@ -1,6 +1,7 @@
 """The studio: every state, every arrow that is forbidden, one truth, one release; pages say what the ledger says."""
 
 import json
+import math
 import os
 import random
 import re
@@ -746,6 +747,29 @@ def test_a_menu_distinguishes_values_of_one_label():
 def test_questions_that_no_menu_has_are_refused(fields, code):
     with refused(code):
         questions.formula(publication_of(SPEC, Path()).domain, chosen_in_menus(fields))
+
+
+def test_an_empty_page_of_tables_offers_patterns_with_their_sizes(tmp_path, monkeypatch):
+    """Each has the tables and the numbers that it states."""
+    pair = SPEC[: SPEC.index("[[tables]]")]
+    spec, stated = f'{pair}\n[domain.sex]\ntype = "categorical"\ncodes = ["f", "m"]\n', {}
+    for name in ("alone", "first", "pairs"):
+        with opened(filled(tmp_path / name, spec), monkeypatch) as client:
+            page = client.page("/tables")
+            sizes = re.findall(r'<p>Tables: ([\d,]+), numbers: ([\d,]+)</p>.*?value="(\w+)"><button', page, re.DOTALL)
+            assert client.post("/tables/pattern", pattern=name).status_code == 200
+            workload = publication_of(client.folder.text(), client.folder.root).workload
+            numbers = sum(math.prod(x.shape(workload.domain)) for x in workload.tables)
+            stated[name] = {key: (tables, n) for tables, n, key in sizes}[name]
+            assert stated[name] == (str(len(workload.tables)), f"{numbers:,}")
+            assert "or start from a pattern" not in client.page("/tables").lower()
+            assert client.post("/tables/pattern", pattern="all").status_code == 422
+    assert stated == {"alone": ("3", "8"), "first": ("2", "12"), "pairs": ("3", "20")}
+    with opened(filled(tmp_path / "two", pair), monkeypatch) as client:
+        assert re.findall(r'name="pattern" value="(\w+)"', client.page("/tables")) == ["alone", "first"]
+    undescribed = spec.replace('codes = ["n", "s"]', "")
+    with opened(filled(tmp_path / "new", undescribed), monkeypatch) as client:
+        assert "/tables/pattern" not in client.page("/tables")
 
 
 def test_a_card_has_the_share_of_its_table_in_the_cost(client, at_once):

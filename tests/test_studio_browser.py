@@ -191,6 +191,20 @@ def test_other_margins_of_a_table_that_is_built_are_computed_as_it_is_written(pa
 
 
 @pytest.mark.parametrize("page", ["de"], indirect=True)
+def test_a_draft_without_tables_begins_with_a_pattern_by_keyboard(page, studio_folder):
+    filled(studio_folder, SPEC[: SPEC.index("[[tables]]")])
+    page.goto(page.address + "tables")
+    check(page)
+    page.focus("#pattern-first")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#price .cost")
+    assert page.locator("#pattern-first").count() == 0
+    assert page.input_value('[id="number.0"]') == "20"
+    check(page)
+    assert page.told == []
+
+
+@pytest.mark.parametrize("page", ["de"], indirect=True)
 def test_a_question_gets_a_condition_by_keyboard_and_keeps_the_others(page, studio_folder):
     filled(studio_folder)
     plan = fn.plan(fn.load_spec(studio_folder / "spec.toml"))

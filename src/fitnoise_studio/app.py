@@ -204,7 +204,7 @@ def tables(studio: Studio, request: Request) -> Response:
     studio.wish_price()
     document, language = studio.document(), translator(studio.language)
     fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
-    listed = [
+    listed_tables = [
         (
             mark,
             forms.table_words(t, language),
@@ -216,8 +216,10 @@ def tables(studio: Studio, request: Request) -> Response:
     return _shell(
         studio,
         "tables",
-        tables=listed,
+        tables=listed_tables,
         has_columns=bool(forms.shown_of(document)),
+        first_patterns=[] if listed_tables else table_forms.first_patterns(document, studio.folder.root),
+        first_margin=table_forms.FIRST_MARGIN,
         fields=fields,
         budget=forms.cost_shown(document, ("budget",)),
         costs=forms.COSTS,
@@ -649,6 +651,17 @@ def set_table(studio: Studio, request: Request, form: SubmittedForm) -> Response
     return _builder(studio, fields, index, action, form.get("base", ""), form.get("of", ""))
 
 
+def add_pattern(studio: Studio, request: Request, form: SubmittedForm) -> Response:
+    """Add the tables of a pattern."""
+
+    def added(document: forms.Document) -> forms.Document:
+        table = table_forms.table_of(document, table_forms.first_fields(document, form.get("pattern", "")))
+        return {**document, "tables": [*forms.tables_of(document), table]}
+
+    studio.change(form, added)
+    return tables(studio, request)
+
+
 def _sweep_of_form(studio: Studio, form: SubmittedForm, index: str) -> Response:
     """Compute the cost of other margins of the table that a form holds, as a job, and keep nothing of the form."""
     document, page_name = studio.document(), f"tables/{index or 'new'}"
@@ -936,6 +949,7 @@ FORM_HANDLERS: Mapping[str, Callable[[Studio, Request, SubmittedForm], Response]
     "/describe": set_attributes,
     "/tables": set_tables,
     "/tables/new": set_table,
+    "/tables/pattern": add_pattern,
     "/tables/{place}": set_table,
     "/tables/{place}/remove": remove_table,
     "/file": set_file,

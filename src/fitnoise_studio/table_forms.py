@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-from fitnoise.errors import SpecError
+from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.checks import is_plain
 from fitnoise.reading.layouts import EmptyTable, empty_table
 from fitnoise_studio import forms
@@ -687,19 +687,77 @@ def preview(document: Mapping[str, Any], fields: TableFields, root: Path) -> Pre
                 "The table can be kept without this preview.",
                 "Nothing was changed.",
             )
-    single_table = {
-        **({"language": document["language"]} if "language" in document else {}),
-        "privacy": {"unit": "unit", "max_records": 1},
-        "domain": domain,
-        "tables": [{**shape, "margin": 1}],
-    }
-    publication = publication_of(forms.write(single_table), root)
+    publication = _publication(document, domain, {**shape, "margin": 1}, root)
     tables = publication.workload.tables
     return Preview(
         empty_table(publication, tables[0], PREVIEW_ROWS),
         len(tables),
         tuple(x for column in fields.columns for x in _complete(document, column)),
     )
+
+
+def _publication(document: Mapping[str, Any], domain: Mapping[str, Any], table: forms.Document, root: Path) -> Any:
+    """Return the publication of one table of some attributes of a draft."""
+    single_table = {
+        **({"language": document["language"]} if "language" in document else {}),
+        "privacy": {"unit": "unit", "max_records": 1},
+        "domain": domain,
+        "tables": [table],
+    }
+    return publication_of(forms.write(single_table), root)
+
+
+FIRST_PATTERNS: Mapping[str, tuple[str, int]] = {
+    "alone": ("singles", 0),
+    "first": ("singles", 1),
+    "pairs": ("pairs", 0),
+}
+"""The patterns from which a draft without tables can start: the key, and the number of attributes in all tables."""
+
+FIRST_MARGIN = "20"
+"""The margin of the tables of these patterns."""
+
+
+@final
+@dataclass(frozen=True)
+class FirstPattern:
+    """The tables of a pattern from which a draft can start.
+
+    name: The key of `FIRST_PATTERNS`.
+    column: The attribute that all tables have; "" without one.
+    tables, numbers: The number of tables, and of their numbers.
+    """
+
+    name: str
+    column: str
+    tables: int
+    numbers: int
+
+
+def first_fields(document: Mapping[str, Any], name: str) -> TableFields:
+    """Return the fields of a pattern from which a draft starts. Raise SpecError for an unknown pattern."""
+    forms.choice_of(SubmittedForm([("pattern", name)]), "pattern", [*FIRST_PATTERNS])
+    pattern, count = FIRST_PATTERNS[name]
+    columns = tuple(ShownColumn(x) for x in forms.shown_of(document)[:count])
+    return TableFields(columns, pattern=pattern, number=FIRST_MARGIN)
+
+
+def first_patterns(document: Mapping[str, Any], root: Path) -> list[FirstPattern]:
+    """Return the patterns that give tables; none as long as a column is not described. Files of codes are read."""
+    out = []
+    for name in FIRST_PATTERNS:
+        fields = first_fields(document, name)
+        column = fields.columns[0].name if fields.columns else ""
+        try:
+            publication = _publication(document, forms.domain_of(document), table_of(document, fields), root)
+        except FitnoiseError:
+            continue
+        tables = publication.workload.tables
+        # Of two columns there is one pair.
+        if column or len(tables) > 1:
+            numbers = sum(math.prod(x.shape(publication.domain)) for x in tables)
+            out.append(FirstPattern(name, column, len(tables), numbers))
+    return out
 
 
 def _needed(document: Mapping[str, Any], fields: TableFields) -> set[str]:
