@@ -21,8 +21,9 @@ from fitnoise import data
 from fitnoise.interfaces.reports.releases import combination_report
 from fitnoise.kernel import noise
 from fitnoise.messages import english
-from fitnoise.reading import combining, contradictions
+from fitnoise.reading import combining, contradictions, impossible_cells
 from fitnoise.reading.impossible_cells import independent_rows
+from fitnoise.solving import class_sectors
 from laws.plans import planned_quickly
 from laws.releases import by_command, measured, released
 from refused import refused
@@ -46,6 +47,13 @@ TABLES = {
     "cumulative": [fn.table("marital", "sex", cumulative="age", margin=5), fn.table("state", "sex", margin=4)],
     "apart": [fn.table("age", margin=5), fn.table("marital", "county", margin=4)],
 }
+
+
+@pytest.fixture(params=["values", "classes"])
+def cells(request, monkeypatch):
+    """Structured cells are values, or classes of values that rules and tables treat equally."""
+    if request.param == "classes":
+        monkeypatch.setattr(combining, "MAX_DENSE_RULE_CELLS", 0)
 
 
 def release_of(name, privacy=None, domain=DOMAIN, counts=COUNTS, seed=7):
@@ -155,6 +163,7 @@ def random_case(seed):
     return measured_release(plan, counts, seed), rules, possible.ravel()
 
 
+@pytest.mark.usefixtures("cells")
 @pytest.mark.parametrize("seed", range(50))
 def test_estimates_are_least_squares_over_the_possible_cells(seed):
     release, rules, possible = random_case(seed)
@@ -169,6 +178,74 @@ def test_estimates_are_least_squares_over_the_possible_cells(seed):
     assert (error[nothing] == 0).all()
 
 
+CENSUS = {"age": 86, "marital": 6, "relation": 8, "work": 4, "education": 16}
+ADULT = {"at_least": 15}
+MINOR = {"at_most": 14}
+CENSUS_RULES = [
+    {"age": MINOR, "marital": {"at_least": 1}},
+    {"age": MINOR, "relation": {"at_most": 1}},
+    {"age": MINOR, "work": {"at_least": 1}},
+    {"age": ADULT, "work": 0},
+    {"age": MINOR, "education": {"at_least": 1}},
+    {"age": ADULT, "education": 0},
+    {"age": {"at_least": 15, "at_most": 17}, "education": {"at_least": 4}},
+    {"relation": 1, "marital": {"values": [0, 2, 3, 4, 5]}},
+]
+
+
+def census(order, **sizes):
+    """Return a release without data of all tables of some attributes."""
+    domain = fn.Domain({a: fn.Ordered(0, n - 1) for a, n in (CENSUS | sizes).items()})
+    plan = fn.plan(fn.Workload(domain, [fn.all_tables(order, list(domain), variance=1)]))
+    return fn.Release(plan, [np.zeros(n, int) for n in plan.table_part.strategy.lengths])
+
+
+def test_values_and_classes_give_the_same_estimates(monkeypatch, rng):
+    """912 joint cells of three attributes, with 3 × 3 × 4 classes; a fourth attribute has no rule."""
+    domain = fn.Domain({a: fn.Ordered(0, n - 1) for a, n in {"age": 19, "marital": 6, "relation": 8, "sex": 2}.items()})
+    tables = [fn.all_tables(2, list(domain), margin=5), fn.table("sex", cumulative="age", margin=9)]
+    for workload in (fn.Workload(domain, tables[:1]), fn.Workload(domain, tables)):
+        plan = fn.plan(workload)
+        release = measured_release(plan, np.zeros(domain.shape, int))
+        rules = [x for x in CENSUS_RULES if set(x) <= set(domain)]
+        dense = fn.given(release, impossible=rules)
+        with monkeypatch.context() as patched:
+            patched.setattr(combining, "MAX_DENSE_RULE_CELLS", 0)
+            by_class = fn.given(release, impossible=rules)
+        assert by_class._combined.part.decomposition.blocks
+        for name in dense:
+            columns = ["value", "std_error", "moe"]
+            np.testing.assert_allclose(by_class[name][columns], dense[name][columns], rtol=1e-9, atol=1e-9)
+        factors = {name: rng.normal(size=dense._workload[name].shape(domain)) for name in dense}
+        answers = [x.estimate(factors) for x in (dense, by_class)]
+        assert answers[0].value == pytest.approx(answers[1].value, rel=1e-9)
+        assert answers[0].std_error == pytest.approx(answers[1].std_error, rel=1e-9)
+        counts = [x.count(marital=[1, 2], by="age") for x in (dense, by_class)]
+        np.testing.assert_allclose(counts[0].std_error, counts[1].std_error, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("order", "sizes", "cost", "largest"),
+    [(2, {}, 8.1698, 0.99204), (2, {"state": 51, "sex": 2}, 15.7271, 0.99901)],
+)
+def test_rules_on_264192_joint_cells_are_used_exactly(order, sizes, cost, largest):
+    release = census(order, **sizes)
+    assert 2 * release.plan.rho == pytest.approx(cost, abs=1e-4)
+    estimates = fn.given(release, impossible=CENSUS_RULES)
+    assert estimates._combined.part.decomposition.shape == (3, 3, 3, 2, 3)
+    variances = {name: estimates[name]["std_error"] ** 2 for name in estimates}
+    assert max(x.max() for x in variances.values()) == pytest.approx(largest, abs=1e-5)
+    # the zeros are exactly the rows of impossible combinations
+    assert [int((variances[f"age by {a}"] == 0).sum()) for a in ("marital", "relation", "work", "education")] == [
+        75,
+        30,
+        116,
+        332,
+    ]
+    for name in estimates:
+        assert (estimates[name].std_error <= release[name].std_error * (1 + EXACT)).all()
+
+
 @hypothesis.given(
     arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.integers(-3, 3)),
     st.sampled_from([1.0, 1e6]),
@@ -181,6 +258,7 @@ def test_all_rows_are_combinations_of_the_independent_ones(rows, unit):
     np.testing.assert_allclose(factors[chosen], np.eye(len(chosen)), atol=0)
 
 
+@pytest.mark.usefixtures("cells")
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("privacy", [None, "pure"])
 def test_variances_only_fall_and_tables_agree(name, privacy):
@@ -200,6 +278,7 @@ def test_variances_only_fall_and_tables_agree(name, privacy):
     assert len(estimates.assumptions) == (2 if name == "apart" else 1)
 
 
+@pytest.mark.usefixtures("cells")
 def test_cells_that_cannot_be_are_0_in_every_answer():
     for privacy in (None, "pure"):
         estimates = fn.given(release_of("pair", privacy), impossible=[CHILDREN])
@@ -221,6 +300,7 @@ def test_cells_that_cannot_be_are_0_in_every_answer():
         assert "right only if no record in a cell that the rules exclude was counted" in by_age.universe
 
 
+@pytest.mark.usefixtures("cells")
 def test_cumulative_counts_of_impossible_cells_are_0():
     estimates = fn.given(release_of("cumulative"), impossible=[CHILDREN])
     table = estimates["marital by sex by age cumulative"]
@@ -242,6 +322,7 @@ def test_cells_of_missing_values_are_excluded_only_by_name():
     assert by_name.count(age=(0, 5), marital="widowed").moe() > 0
 
 
+@pytest.mark.usefixtures("cells")
 def test_a_rule_on_a_level_holds_for_all_its_places():
     release = release_of("apart", counts=without(marital=2, geo=slice(2)))
     state = fn.given(release, impossible=[{"state": "A", "marital": "widowed"}])
@@ -257,6 +338,7 @@ def test_a_rule_on_a_level_holds_for_all_its_places():
     assert (both["state by sex"]["moe"] == 0).tolist() == [True, False, False, False]
 
 
+@pytest.mark.usefixtures("cells")
 def test_two_rules_add_information_where_one_adds_none():
     """All pairs of 2 × 2 × 2: neither (0, 0, 0) nor (1, 1, 1) adds information, and both at once do."""
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1), c=fn.Ordered(0, 1))
@@ -339,6 +421,7 @@ def test_no_sentence_ends_twice():
         assert ".." not in repr(fn.given(release_of(name), impossible=[CHILDREN]))
 
 
+@pytest.mark.usefixtures("cells")
 def test_releases_are_combined_with_rules():
     one, two = release_of("pair", seed=1), release_of("cumulative", "pure", seed=2)
     both = fn.combine(one, two, same_records=True)
@@ -351,6 +434,7 @@ def test_releases_are_combined_with_rules():
         (estimates.count() - one.count()).moe()
 
 
+@pytest.mark.usefixtures("cells")
 def test_means_and_sums_of_amounts_have_rules():
     domain = fn.Domain(age=fn.Binned([15, 65]), work=fn.Categorical(["no", "yes"]), pay=fn.Amount(0, 8, step=2))
     tables = [fn.table("age", "work", sum="pay", margin=20), fn.table("age", "work", margin=4)]
@@ -484,6 +568,7 @@ def test_limits_of_distances_hold(probability):
             assert (fourth - 3 * second**2) / variance**2 <= contradictions.MAX_EXCESS_KURTOSIS
 
 
+@pytest.mark.usefixtures("cells")
 @pytest.mark.parametrize("privacy", [None, "pure"])
 def test_a_false_rule_is_refused_with_its_numbers(privacy):
     domain = fn.Domain(age=fn.Binned([15, 30]), marital=fn.Categorical(["single", "married"]))
@@ -662,15 +747,20 @@ def test_bounds_without_a_cell_are_refused(bounds):
     assert "The values of 'age' are 0 to 5." in str(caught.value)
 
 
-def test_everything_or_too_much_is_refused():
+def test_everything_or_too_much_is_refused(monkeypatch):
     everything = [{"age": {"values": [0, 1, 2]}, "sex": ["f", "m"]}, {"age": {"at_least": 3}, "sex": ["f", "m"]}]
     everything.append({"age": "unknown", "sex": ["f", "m"]})
     with refused("release.impossible-everything"):
         fn.given(release_of("pair"), impossible=everything)
     many = [{"age": {"above": 3, "at_most": 80}, "geo": "A0"}, {"marital": "married", "group": "under 18"}]
-    with refused("release.impossible-too-many-cells") as caught:
+    with monkeypatch.context() as patched, refused("release.impossible-too-many-cells") as caught:
+        patched.setattr(impossible_cells, "MAX_RULE_CELLS", 4_355)
         fn.given(wide(), impossible=many)
     assert f"{121 * 3 * 3 * 4:,} joint cells" in str(caught.value)
+    for limit in ("MAX_STRUCTURED_CELLS", "MAX_BLOCKS"):
+        with monkeypatch.context() as patched, refused("release.too-many-cells-with-rules"):
+            patched.setattr(class_sectors, limit, 1)
+            fn.given(wide(), impossible=many)
 
 
 def test_rules_with_views_of_many_cells_are_refused():

@@ -102,6 +102,26 @@ class TableNumbers:
                 if m.tables == number:
                     yield from (((group_index, s), m) for s in m.by_table[[self.i]].indices.tolist())
 
+    def blocks(self) -> Iterator[tuple[Indices, TableNumbers]]:
+        """Yield the blocks of the table in which some of the numbers have a part: their positions, and these parts.
+
+        A sum along a column has a part in each block. A table without blocks is one block.
+        """
+        if not self.part.decomposition.blocks:
+            yield np.arange(len(self)), self
+        for t, block in self.part.decomposition.blocks_of(self.table):
+            inside, indices = np.ones(len(self), dtype=bool), np.zeros_like(self.indices)
+            for column, (row, positions) in enumerate(zip(self.indices, block.columns, strict=True)):
+                indices[column] = np.minimum(np.searchsorted(positions, row), len(positions) - 1)
+                inside &= (positions[indices[column]] == row) | (row == SUM_OF_ALL)
+                indices[column, row == SUM_OF_ALL] = SUM_OF_ALL
+            if inside.any():
+                yield np.flatnonzero(inside), TableNumbers(self.part, t, indices[:, inside])
+
+    def take(self, which: Indices) -> TableNumbers:
+        """Return the numbers at these positions."""
+        return TableNumbers(self.part, self.table, self.indices[:, which])
+
     def rows(self, members: Members, factor: Floats) -> Floats:
         """Return L times a factor (k, d), with sums along every structured attribute, (rows, d)."""
         products = members.answers(factor.T).T.reshape(*self.group.inner_shape, -1)
@@ -135,6 +155,19 @@ def dots(x: Floats, y: Floats, v: Indices, w: Indices) -> Floats:
 
 def by_sector(left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
     """Return covariances of pairs of numbers if the sectors are estimated independently, (P,), in people²."""
+    if not left_numbers.part.decomposition.blocks:
+        return _by_sector(left_numbers, right_numbers)
+    out, right_blocks = np.zeros(len(left_numbers)), list(right_numbers.blocks())
+    for left_positions, left_part in left_numbers.blocks():
+        for right_positions, right_part in right_blocks:
+            both, left_ones, right_ones = np.intersect1d(left_positions, right_positions, return_indices=True)
+            if len(both):
+                out[both] += _by_sector(left_part.take(left_ones), right_part.take(right_ones))
+    return out
+
+
+def _by_sector(left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
+    """Return covariances of pairs of numbers, each in one block of its table."""
     sizes, mine, theirs = left_numbers.part.decomposition.sizes, left_numbers.axes, right_numbers.axes
     agree = {a: agreement(v, theirs[a], sizes[a]) for a, v in mine.items() if a in theirs}
     shares = [(a, mean_weight(v, sizes[a])) for axes in (mine, theirs) for a, v in axes.items()]
@@ -222,10 +255,12 @@ def sums_by_sector(left_sums: WeightedSums, right_sums: WeightedSums, length: in
     """Return covariances of corresponding sums if the sectors are estimated independently, (J,), in people².
 
     The sum over sectors is that of `by_sector`, but numbers of equal values are added up first. So the work grows with
-    the numbers and not with their pairs. Return None if structured attributes are shown.
+    the numbers and not with their pairs. Return None if structured attributes are shown, or for tables in blocks.
 
     length: J, the number of sums on either side.
     """
+    if left_sums.numbers.part.decomposition.blocks:
+        return None
     if left_sums.numbers.group.inner_shape or right_sums.numbers.group.inner_shape:
         return None
     part, mine, theirs = left_sums.numbers.part, left_sums.numbers.axes, right_sums.numbers.axes

@@ -89,8 +89,19 @@ class RebuiltTables:
             WorkloadError: There is no such table.
         """
         number = self.part.publication.workload.number(name)
+        if self.part.decomposition.blocks:
+            return self._from_blocks(number)
         group, i = self.part.decomposition.group_of(number)
         return np.asarray(self._stack(group, np.array([i]))[0])
+
+    def _from_blocks(self, number: int) -> Floats:
+        """Return a table by its number, in its shape, from its blocks."""
+        d, workload = self.part.decomposition, self.part.publication.workload
+        out = np.empty(workload.tables[number].shape(workload.domain))
+        for t, block in d.blocks_of(number):
+            group, i = d.group_of(t)
+            out[np.ix_(*block.columns)] = self._stack(group, np.array([i]))[0]
+        return out
 
     def stacks(self, among: Collection[int] | None = None) -> Iterator[tuple[Indices, Floats]]:
         """Yield all tables, or those with an index in `among`, as indices (T,) and a stack (T, shape of the table…)."""
@@ -293,9 +304,11 @@ def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[S
     d, workload = part.decomposition, part.publication.workload
     out: dict[SectorIndex, Floats] = {}
     for name, values in combination.items():
-        own_numbers = coefficients(part, name, values)
-        group, i = d.group_of(workload.number(name))
-        _pull(part, group, np.array([i]), own_numbers[None], out)
+        number, own_numbers = workload.number(name), coefficients(part, name, values)
+        for t, block in d.blocks_of(number) if d.blocks else [(number, None)]:
+            group, i = d.group_of(t)
+            here = own_numbers if block is None else own_numbers[np.ix_(*block.columns)]
+            _pull(part, group, np.array([i]), here[None], out)
     return _finished(part, out)
 
 

@@ -28,7 +28,7 @@ import hashlib
 import io
 import itertools
 import math
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -55,7 +55,7 @@ from fitnoise.reading.contradictions import Distance, refuse_contradicted
 from fitnoise.reading.derived_tables import DerivedTables, Texts
 from fitnoise.reading.description import statistic, universe_messages
 from fitnoise.reading.estimates import Estimate, Estimates, added
-from fitnoise.reading.impossible_cells import ImpossibleCells, independent_rows, restricted
+from fitnoise.reading.impossible_cells import MAX_DENSE_RULE_CELLS, ImpossibleCells, independent_rows, restricted
 from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.reading.means import file_stubs, mean_columns
@@ -71,7 +71,8 @@ from fitnoise.request.domain import Domain
 from fitnoise.request.impossible_rules import Mask
 from fitnoise.request.joint_axes import used_joint_axes
 from fitnoise.request.publication import Publication
-from fitnoise.request.workloads import Table, Workload, list_names, slug, used_attributes
+from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, list_names, slug, used_attributes
+from fitnoise.solving.class_sectors import decompose_by_class
 from fitnoise.solving.sectors import Decomposition, SectorGroup, decompose
 
 FORMAT = 1
@@ -120,11 +121,29 @@ class TableUnion:
     workload: The union: all their tables, those of equal statistics once.
     decomposition: The sectors of the union.
     where: For each pair of a source and a table of the union that the source has, the table's index in the source.
+    classes: For attributes of rules, the class of each value; the decomposition then numbers blocks of tables.
+
+    Except for `name`, the methods take tables by the numbers of the decomposition: blocks, if there are classes.
     """
 
     workload: Workload
     decomposition: Decomposition
     where: Mapping[tuple[AnswerSource, int], int]
+    classes: Mapping[str, Indices]
+
+    def number(self, table: int) -> int:
+        """Return the number of a table in the workload of the union."""
+        return self.decomposition.blocks[table].table if self.decomposition.blocks else table
+
+    def columns(self, table: int) -> tuple[Indices, ...]:
+        """Return the positions of a table or a block in each column of the table."""
+        if self.decomposition.blocks:
+            return self.decomposition.blocks[table].columns
+        return tuple(map(np.arange, self.workload.tables[table].shape(self.workload.domain)))
+
+    def has(self, source: AnswerSource, table: int) -> bool:
+        """Return True if a source has a table of the union."""
+        return (source, self.number(table)) in self.where
 
     def axes(self, table: int) -> list[int]:
         """Return the exchangeable axes of a table of the union, each by its index in `decomposition.sizes`."""
@@ -136,13 +155,14 @@ class TableUnion:
         return [self.decomposition.sizes[a] for a in self.axes(table)]
 
     def name(self, source: AnswerSource, table: int) -> str:
-        """Return the name that a table of the union has in a source."""
+        """Return the name that a table of the union, by its number there, has in a source."""
         return source.part.publication.workload.tables[self.where[source, table]].name
 
     def along_columns(self, source: AnswerSource, table: int) -> Floats:
         """Return a source's estimates of a table of the union, (values of each axis…, structured rows)."""
         group, _ = self.decomposition.group_of(table)
-        return group.split_axes(source.rebuilt.table(self.name(source, table)), self.sizes(table))
+        numbers = source.rebuilt.table(self.name(source, self.number(table)))[np.ix_(*self.columns(table))]
+        return group.split_axes(numbers, self.sizes(table))
 
     def forms(self, source: AnswerSource, sector: Sequence[int], rows: Sequence[tuple[int, int]]) -> Forms:
         """Return a form for each row: its part that varies along a sector, first value less second of each attribute.
@@ -154,7 +174,8 @@ class TableUnion:
         """
         rows_by_table: dict[int, list[tuple[int, Indices, Floats]]] = {}
         for j, (table, row) in enumerate(rows):
-            rows_by_table.setdefault(self.where[source, table], []).append((j, *self._row(table, sector, row)))
+            number = self.where[source, self.number(table)]
+            rows_by_table.setdefault(number, []).append((j, *self._row(table, sector, row)))
         pieces = {}
         for number, entries in rows_by_table.items():
             which = np.repeat([j for j, _, _ in entries], [len(positions) for _, positions, _ in entries])
@@ -177,17 +198,19 @@ class TableUnion:
             return np.arange(lengths[dim]), np.ones(lengths[dim])
 
         where, factors = np.zeros(1, dtype=np.intp), np.ones(1)
-        for start, stop in itertools.pairwise(np.cumsum([0, *group.spans]).tolist()):
+        spans = itertools.pairwise(np.cumsum([0, *group.spans]).tolist())
+        shape = self.workload.tables[self.number(table)].shape(self.workload.domain)
+        for (start, stop), positions, rows in zip(spans, self.columns(table), shape, strict=True):
             dims = group.transpose[start:stop]
-            rows = math.prod(lengths[x] for x in dims)
             block, block_factors = np.zeros(1, dtype=np.intp), np.ones(1)
-            if all(x < len(axes) and axes[x] not in sector for x in dims):
+            if len(positions) == rows and all(x < len(axes) and axes[x] not in sector for x in dims):
                 block = np.array([rows])  # a column outside the sector: its sum, one number, stands after its rows
             else:
                 for x in dims:
                     axis_rows, axis_factors = entries_along(x)
                     block = np.add.outer(block * lengths[x], axis_rows).ravel()
                     block_factors = np.multiply.outer(block_factors, axis_factors).ravel()
+                block = positions[block]
             # a column is one longer than its rows, by their sum
             where = np.add.outer(where * (rows + 1), block).ravel()
             factors = np.multiply.outer(factors, block_factors).ravel()
@@ -282,7 +305,10 @@ class CombinedSource(AnswerSource):
         for (source, table), table_factors in by_table.items():
             layout, _ = d.group_of(table)
             numbers = table_factors.reshape(1, *union.sizes(table), *layout.inner_shape)
-            out.setdefault(source, {})[union.name(source, table)] = layout.columns(numbers)[0]
+            tables, name = out.setdefault(source, {}), union.name(source, union.number(table))
+            if name not in tables:
+                tables[name] = np.zeros(union.workload.tables[union.number(table)].shape(union.workload.domain))
+            tables[name][np.ix_(*union.columns(table))] = layout.columns(numbers)[0]
         return out
 
 
@@ -318,12 +344,13 @@ def _joined(
     whiteners = [np.empty((len(g), len(g.basis), len(g.basis))) for g in d.groups]
     thetas: dict[SectorIndex, Floats] = {}
     pieces: dict[SectorIndex, list[SectorInformation]] = {}
-    values = {key: union.along_columns(*key) for key in union.where}
+    tables = {int(t) for g in d.tables for t in g.tables}
+    values = {(x, t): union.along_columns(x, t) for x in sources for t in tables if union.has(x, t)}
     for (group, s), lifts in _iterate_sectors(d):
         sector, sector_pieces = d.groups[group].attributes[s].tolist(), list[SectorInformation]()
         information, seen = np.zeros(()), np.zeros(())
         for source in sources:
-            if source_lifts := [(t, lift) for t, lift in lifts if (source, t) in union.where]:
+            if source_lifts := [(t, lift) for t, lift in lifts if union.has(source, t)]:
                 piece, lift = _information(union, source, sector, source_lifts)
                 varying = {t: _varying(values[source, t], sector, union.axes(t)) for t, _ in source_lifts}
                 noisy = np.stack([varying[t][..., row] for t, row in piece.rows], axis=-1)
@@ -440,17 +467,17 @@ def _information(
 
 
 def _union_of_tables(
-    releases: Sequence[Release], domain: Domain, constrained: Collection[str] = ()
+    releases: Sequence[Release], domain: Domain, impossible: ImpossibleCells | None = None
 ) -> tuple[Publication, TableUnion]:
     """Return all tables of some releases, with those that show the same statistics once.
 
     domain: The attributes of all releases.
-    constrained: The attributes of rules about impossible cells; those that a table uses are structured.
+    impossible: The rules about impossible cells. Attributes of rules that a table uses are structured.
 
     Raises:
         ReleaseError: A table has explicit queries about another domain, or the attributes or tables are too many.
     """
-    leading = releases[0].plan.publication
+    leading, constrained = releases[0].plan.publication, () if impossible is None else impossible.attributes
     sources = [s for r in releases for s in r._sources]
     publications = [s.part.publication for s in sources]
     number: dict[object, int] = {}
@@ -490,8 +517,12 @@ def _union_of_tables(
         )
         publication = publication.with_joint_axes(_joint_axes(publication, publications))
         workload = publication.workload
+        classes = {} if impossible is None else _classes(workload, sorted(separate), impossible)
         separate |= {a for a in used_attributes(workload) if domain.attribute_of(a) in constrained}
-        decomposition = decompose(workload, separate=sorted(separate))
+        if classes:
+            decomposition = decompose_by_class(workload, classes, sorted(separate))
+        else:
+            decomposition = decompose(workload, separate=sorted(separate))
     except WorkloadError as error:
         if constrained:
             raise ReleaseError(
@@ -508,7 +539,21 @@ def _union_of_tables(
             _fewer_releases(releases, has_memory=error.code != "workload.too-little-memory"),
             UNCOMBINED,
         ) from None
-    return publication, TableUnion(workload, decomposition, where)
+    return publication, TableUnion(workload, decomposition, where, classes)
+
+
+def _classes(workload: Workload, separate: Sequence[str], impossible: ImpossibleCells) -> dict[str, Indices]:
+    """Return the classes of values of rules' attributes, if their joint cells are too many for one cell a value.
+
+    An attribute has classes if the tables and the noise treat its values equally. A hierarchy has none.
+
+    separate: The attributes whose values the noise of a source can treat differently.
+    """
+    has_matrix = any(t.matrix is not None for t in workload.tables)
+    if impossible.possible.size <= MAX_DENSE_RULE_CELLS or has_matrix:
+        return {}
+    free, _ = exchangeable_attributes(workload, separate)
+    return {a: impossible.classes(a) for a in free if a in impossible.attributes and workload.domain[a].tree is None}
 
 
 def _fewer_releases(releases: Sequence[Release], *, has_memory: bool) -> str:
@@ -679,9 +724,7 @@ class Combination(DerivedTables, QuestionMixin):
         parts = [x for s in sources for x in s.part.publication.workload.tables.parts]
         tables = [x if isinstance(x, Table) else x.template for x in parts]
         self._impossible = ImpossibleCells.from_rules(domain, impossible, tables) if impossible else None
-        publication, union = _union_of_tables(
-            releases, domain, () if self._impossible is None else self._impossible.attributes
-        )
+        publication, union = _union_of_tables(releases, domain, self._impossible)
         estimation, pieces = _joined(union, sources)
         names = [*(f"{s.digest} {s.part_index}" for s in sources), *map(ascii, self._rules)]
         digest = hashlib.sha256("\n".join(names).encode("ascii")).hexdigest()
@@ -691,7 +734,8 @@ class Combination(DerivedTables, QuestionMixin):
         # by the ranks with all rules at once: two rules can add information where neither alone does
         self._adds_information = False
         if self._impossible is not None:
-            possible = self._impossible.possible_among(union.workload.domain, union.decomposition.structured)
+            structured = union.decomposition.structured
+            possible = self._impossible.possible_among(union.workload.domain, structured, union.classes)
             decomposition, estimation, pieces, distance = _within_rules(
                 union.decomposition, possible, estimation, pieces
             )

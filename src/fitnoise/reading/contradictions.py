@@ -243,13 +243,14 @@ def _changed_tables(published: AnswerSource, ruled: AnswerSource) -> Iterator[_C
 def _variances(source: AnswerSource, table: int) -> Floats:
     """Return the variance of each number of a table, in its shape; numbers of exchangeable values share theirs."""
     workload = source.part.publication.workload
-    group, i = source.part.decomposition.group_of(table)
-    shape, axes = workload.tables[table].shape(workload.domain), len(group.axes[i])
-    spans = itertools.pairwise(np.cumsum([0, *group.spans]).tolist())
-    lengths = tuple(
-        1 if all(x < axes for x in group.transpose[start:stop]) else n
-        for n, (start, stop) in zip(shape, spans, strict=True)
-    )
+    shape = lengths = workload.tables[table].shape(workload.domain)
+    if not source.part.decomposition.blocks:
+        group, i = source.part.decomposition.group_of(table)
+        axes, spans = len(group.axes[i]), itertools.pairwise(np.cumsum([0, *group.spans]).tolist())
+        lengths = tuple(
+            1 if all(x < axes for x in group.transpose[start:stop]) else n
+            for n, (start, stop) in zip(shape, spans, strict=True)
+        )
     numbers = TableNumbers(source.part, table, np.indices(lengths).reshape(len(lengths), math.prod(lengths)))
     return np.broadcast_to(source.covariance(numbers, numbers).reshape(lengths), shape)
 

@@ -41,7 +41,7 @@ def given(release: Release | Combination, impossible: Sequence[Mapping[str, Any]
     Raises:
         ReleaseError: There is no rule, or a rule has another form. Or a rule has an unknown attribute or value, an
             amount, one attribute alone, or two levels of one hierarchy. Or bounds cut through a cell or contain no
-            cell. Or no cell is possible, or the attributes of the rules have more than 4,096 joint cells. Or the
+            cell. Or no cell is possible, or the attributes of the rules have more than 4,194,304 joint cells. Or the
             published numbers contradict the rules. Or as for :func:`combine`.
 
     **Guarantees**

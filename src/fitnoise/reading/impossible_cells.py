@@ -29,8 +29,14 @@ from fitnoise.request.joint_axes import joint_axis
 from fitnoise.request.workloads import Table
 from fitnoise.solving.sectors import Decomposition, Members, SectorGroup
 
-MAX_RULE_CELLS = 4_096
-"""The largest number of joint cells of the attributes of all rules."""
+MAX_RULE_CELLS = 2**22
+"""The largest number of joint cells of the attributes of all rules: 4 MiB for a mask."""
+
+MAX_DENSE_RULE_CELLS = 4_096
+"""The largest such number for which each value is a structured cell. Above it, classes of values are."""
+
+NO_CLASSES: Mapping[str, Indices] = {}
+"""No attribute has classes: each value is a cell."""
 
 DEPENDENCE_TOLERANCE = 1e-9
 """The part of the largest residual up to which a row counts as a combination of other rows."""
@@ -109,36 +115,51 @@ class ImpossibleCells:
             for box in chosen
         )
 
-    def possible_among(self, domain: Domain, axes: Sequence[str]) -> Mask:
+    def classes(self, attribute: str) -> Indices:
+        """Return the class of each value of an attribute, from 0 on: the rules treat the values of one class equally.
+
+        attribute: An attribute of the rules that is no hierarchy.
+        """
+        by_value = np.moveaxis(self.possible, self.attributes.index(attribute), 0).reshape(
+            self.domain[attribute].size, -1
+        )
+        return np.unique(by_value, axis=0, return_inverse=True)[1].ravel()
+
+    def possible_among(self, domain: Domain, axes: Sequence[str], classes: Mapping[str, Indices] = NO_CLASSES) -> Mask:
         """Return True for the possible joint cells of some axes, in C order, (cells,).
 
         A cell is possible if it has a possible joint cell of the rules' attributes.
 
         domain: The domain of the rules, with the joint axes among `axes`.
         axes: Attributes, levels and joint axes.
+        classes: For some of these attributes the class of each value (`classes`), which replaces the values as cells.
         """
         joint = [joint_axis(domain, axis) for axis in axes]
         parts = [(axis,) if one is None else one.names for axis, one in zip(axes, joint, strict=True)]
-        sizes = [[domain.sizes[name] for name in part] for part in parts]
-        out = self._possible_among([name for part in parts for name in part]).reshape([*map(math.prod, sizes)])
+        lengths = {a: int(labels.max()) + 1 for a, labels in classes.items()}
+        sizes = [[lengths.get(name, domain.sizes[name]) for name in part] for part in parts]
+        out = self._possible_among([name for part in parts for name in part], classes)
+        out = out.reshape([*map(math.prod, sizes)])
         for position, one in enumerate(joint):
             if one is not None:
                 out = out.take(np.ravel_multi_index(np.array(one.cells).T, sizes[position]), position)
         return out.ravel()
 
-    def _possible_among(self, names: Sequence[str]) -> Mask:
-        """Return True for the possible joint cells of some attributes or levels, in C order, (cells,)."""
+    def _possible_among(self, names: Sequence[str], classes: Mapping[str, Indices]) -> Mask:
+        """Return True for the possible joint cells of some attributes, levels or classes, in C order, (cells,)."""
         homes = [self.domain.attribute_of(name) for name in names]
+        sizes = {a: int(classes[a].max()) + 1 if a in classes else self.domain.sizes[a] for a in names}
         gone = tuple(i for i, a in enumerate(self.attributes) if a not in homes)
         out, kept_attributes = np.asarray(self.possible.any(axis=gone)), [a for a in self.attributes if a in homes]
         for axis, home in enumerate(kept_attributes):
             name = names[homes.index(home)]
-            coarse = np.zeros((self.domain.sizes[name], *np.delete(out.shape, axis)), dtype=bool)
-            np.logical_or.at(coarse, leaves(self.domain, name), np.moveaxis(out, axis, 0))
+            cells = classes[name] if name in classes else leaves(self.domain, name)
+            coarse = np.zeros((sizes[name], *np.delete(out.shape, axis)), dtype=bool)
+            np.logical_or.at(coarse, cells, np.moveaxis(out, axis, 0))
             out = np.moveaxis(coarse, 0, axis)
         # from the order of the domain to that of the names, with one cell for each attribute without a rule
         order = [kept_attributes.index(home) for home in homes if home in kept_attributes]
-        lengths = [self.domain.sizes[name] for name in names]
+        lengths = [sizes[name] for name in names]
         ones = [n if home in kept_attributes else 1 for n, home in zip(lengths, homes, strict=True)]
         return np.broadcast_to(out.transpose(order).reshape(ones), lengths).ravel()
 

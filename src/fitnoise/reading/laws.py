@@ -180,13 +180,14 @@ class LaplaceSums:
         out: list[object] = []
         for k, form in enumerate(self.forms):
             for source, table, indices, factors in form.entries(row):
-                numbers = TableNumbers(source.part, table, indices)
-                axes = {a: v.tolist() for a, v in numbers.axes.items()}
-                for i, (inner, factor) in enumerate(zip(numbers.inner.tolist(), factors.tolist(), strict=True)):
-                    seen = ((source, a, v[i]) for a, v in axes.items())
-                    # −1 is a sum over all values, which no exchange of values changes
-                    places = [x[2] if x[2] < 0 else numbering.setdefault(x, len(numbering)) for x in seen]
-                    out.append((k, source, table, inner, factor, *places))
+                for positions, numbers in TableNumbers(source.part, table, indices).blocks():
+                    axes = {a: v.tolist() for a, v in numbers.axes.items()}
+                    pairs = zip(numbers.inner.tolist(), factors[positions].tolist(), strict=True)
+                    for i, (inner, factor) in enumerate(pairs):
+                        seen = ((source, a, v[i]) for a, v in axes.items())
+                        # −1 is a sum over all values, which no exchange of values changes
+                        places = [x[2] if x[2] < 0 else numbering.setdefault(x, len(numbering)) for x in seen]
+                        out.append((k, source, numbers.table, inner, factor, *places))
         return tuple(out)
 
     def half_widths(self, factors: Floats, confidence: float) -> Floats:

@@ -335,6 +335,8 @@ def _name(source: AnswerSource, table: int) -> str:
 
 def _tall(part: SectorTablesPart, table: int) -> bool:
     """Return True if a table has too many structured rows to write the cells of each."""
+    if part.decomposition.blocks:
+        return False  # A block shows one class of each attribute, so it has few structured rows.
     group, _ = part.decomposition.group_of(table)
     rows = np.prod([n + 1.0 for n in group.inner_shape])  # as floats: the product may exceed 64 bits
     return bool(rows * part.decomposition.cells > MAX_ROWS_TIMES_CELLS)

@@ -214,6 +214,19 @@ class SectorGroup:
 
 @final
 @dataclass(frozen=True, eq=False)
+class TableBlock:
+    """A part of a table that a decomposition by classes treats as a table (:mod:`fitnoise.solving.class_sectors`).
+
+    table: The number of the table.
+    columns: For each of its columns, the positions that the block shows.
+    """
+
+    table: int
+    columns: tuple[Indices, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Decomposition:
     """A workload in sectors.
 
@@ -226,6 +239,7 @@ class Decomposition:
         It is about 2⁻²⁶ of the largest entry if a rank-deficient matrix of real numbers has a basis rounded to
         integers.
     steps: For the structured attributes that are amounts, the number of steps from each knot to the next.
+    blocks: By classes, the blocks of the tables: `tables` then numbers the blocks. Otherwise empty.
     """
 
     exchangeable: tuple[str, ...]
@@ -236,6 +250,7 @@ class Decomposition:
     groups: tuple[SectorGroup, ...]
     query_shift: float
     steps: Pieces = ()
+    blocks: tuple[TableBlock, ...] = ()
 
     @property
     def cell_structure(self) -> CellStructure:
@@ -282,6 +297,10 @@ class Decomposition:
         """Return the group of table t, and its place there."""
         group, position = self._places
         return self.tables[group[t]], int(position[t])
+
+    def blocks_of(self, t: int) -> list[tuple[int, TableBlock]]:
+        """Return the blocks of table t, each with its number; without classes there are none."""
+        return [(i, block) for i, block in enumerate(self.blocks) if block.table == t]
 
     def layout(self, t: int) -> TablePlacement:
         """Return the position of table t."""
@@ -341,7 +360,7 @@ def decompose(
     steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
     public_axes = None if public is None else [i for i, a in enumerate(free) if a in set(public)]
     knots = _Knots(shape, tuple(dict(steps).get(a, ()) for a in bound))
-    groups, shift = _sectors(tables, sizes, bases, knots, public_axes)
+    groups, shift = sectors_of_tables(tables, sizes, bases, knots, public_axes)
     has_matrix = any(isinstance(x, Table) and x.matrix is not None for x in workload.tables.parts)
     real = (isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" and x.moments is None for x in tables)
     if shift > 0 and has_matrix and any(real):
@@ -376,7 +395,7 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
     free, bound = exchangeable_attributes(workload)
     domain, names = workload.domain, [*free, *bound]
     sizes = np.array([domain.sizes[a] for a in names], dtype=np.int64)
-    axes_of = _axes(workload, free)
+    axes_of = axes_by_attribute(workload, free)
     bound_axis = {home: len(free) + i for i, a in enumerate(bound) for home in attributes_along(domain, a)}
     forms: dict[tuple[tuple[op.Operator | None, ...], tuple[int, ...]], list[tuple[int, list[int], float, float]]] = {}
     for number, t in enumerate(workload.tables):
@@ -413,7 +432,7 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
             )
         )
     tables.sort(key=lambda g: int(g.tables[0]))
-    groups, _ = _sectors(tables, sizes, None)
+    groups, _ = sectors_of_tables(tables, sizes, None)
     shown_axes = [set(row) for g in tables for row in g.axes.tolist()]
     always = {i for i in range(len(free), len(names)) if sizes[i] > 1 and all(i in x for x in shown_axes)}
     nonempty = [x for x in (_showing(g, always) for g in groups) if len(x)]
@@ -498,7 +517,7 @@ class _TableGrouper:
     def __init__(self, workload: Workload, free: Sequence[str], bound: Sequence[str]) -> None:
         self.workload, self.free, self.bound = workload, free, bound
         self.sizes = np.array([workload.domain.sizes[a] for a in free], dtype=np.float64)
-        self.axes = _axes(workload, free)
+        self.axes = axes_by_attribute(workload, free)
         self.axis = {home: a for a in bound for home in attributes_along(workload.domain, a)}
         self.queries: dict[op.Operator, Array | op.Operator] = {}
         self.moments: dict[int, Exact] = {}
@@ -612,7 +631,7 @@ class _TableGrouper:
             for axis in self.bound
         ]
         operator = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
-        # Equal operators share one array: `_add` and `_sectors` recognise equal queries by its id.
+        # Equal operators share one array: `_add` and `sectors_of_tables` recognise equal queries by its id.
         if operator not in self.queries:
             amounts = any(self.steps)
             tall = operator.shape[0] > MAX_ROWS_PER_CELL * max(operator.shape[1], 64) and not amounts
@@ -706,7 +725,7 @@ class _Knots:
         return out.reshape(len(out), -1).astype(np.int64)
 
 
-def _axes(workload: Workload, free: Sequence[str]) -> dict[str, list[int]]:
+def axes_by_attribute(workload: Workload, free: Sequence[str]) -> dict[str, list[int]]:
     """Return the exchangeable axes along which tables show each of their attributes; none for structured attributes."""
     domain = workload.domain
     places: dict[str, list[int]] = {}
@@ -724,18 +743,28 @@ def _down_to(domain: Domain, free: Sequence[str], places: Sequence[int], depth: 
     return at_depth or [i for i in places if domain.depth(free[i]) <= depth]
 
 
-def _sectors(
+def sectors_of_tables(
     tables: Sequence[TableGroup],
     sizes: NDArray[np.int64],
     bases: Sequence[NDArray[np.int64]] | None,
     knots: _Knots | None = None,
     public: Sequence[int] | None = None,
 ) -> tuple[tuple[SectorGroup, ...], float]:
+    """Return the sectors of tables, by group, and the largest shift of a query (:func:`lift`).
+
+    Args:
+        tables: The tables, by group.
+        sizes: The number of values of each exchangeable attribute.
+        bases: One integer basis for each group of sectors; None lets the function choose them.
+        knots: The structured cells, if some are knots of amounts.
+        public: The exchangeable attributes whose joint totals are public; None without public totals.
+
+    Raises:
+        WorkloadError: As for :func:`decompose`.
+    """
     subsets, incidences = _without_public(*_margins(tables, sizes), public)
     total = sum(len(s) for s in subsets)
-    number: dict[int, int] = {}
-    for g in tables:
-        number.setdefault(id(g.queries), len(number))
+    number = {key: i for i, key in enumerate(dict.fromkeys(id(g.queries) for g in tables))}
     distinct = {number[id(g.queries)]: g.queries for g in tables}
     moments = {number[id(g.queries)]: g.moments for g in tables if g.moments is not None}
     order = np.repeat(np.arange(len(subsets)), [len(s) for s in subsets])
