@@ -14,11 +14,14 @@ import fitnoise as fn
 from dense import kron
 from designs import cells_over, of_sectors
 from fitnoise.errors import FitnoiseError
+from fitnoise.interfaces.render import lines
+from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import noise
 from fitnoise.kernel.domain import cell_key
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account, Adjacency, Neighbours, PrivacyUnit
+from fitnoise.reading.registry import registry_record
 from fitnoise.reading.release_files import to_json
 from fitnoise.request.known_totals import KnownTotals, confirmation
 from fitnoise_check import plan as checker
@@ -405,6 +408,43 @@ def test_a_release_states_what_it_does_not_protect(tmp_path):
     assert stated["public_totals"]["confirmed"]["id"] == "report.public.confirmed_here"
     assert stated["charge"]["privacy_unit"]["id"] == "report.unit.within"
     assert fn.verify(tmp_path / "out", ledger=tmp_path / "ledger.db").ok
+    record = json.dumps(registry_record(result))
+    assert "say besides state" in record
+    assert "The number of records; the totals by state are counted from these data" in record
+
+
+def test_later_releases_of_the_account_name_the_numbers(tmp_path):
+    release(tmp_path)
+    workload = PLAN.publication.workload
+    later = fn.plan(workload, unit=person(neighbours=ADD), source=PLAN.publication.source)
+    with Ledger(tmp_path / "ledger.db") as book, refused("ledger.cap-never-fits"):
+        book.set_cap(account(neighbours=ADD), Fraction(9))
+    ledger = tmp_path / "ledger.db"
+    result = fn.release(later, COUNTS, ledger=ledger, directory=tmp_path / "later")
+    assert result.entry.unprotected == ((1, ("state",)),)
+    path = tmp_path / "later" / "release.json"
+    text = path.read_text()
+    assert json.loads(text)["ledger"]["unprotected"] == [[1, ["state"]]]
+    assert fn.Release.read(tmp_path / "later").entry == result.entry
+    assert fn.verify(tmp_path / "later", ledger=ledger).ok
+    sentence = "numbers by state were counted from these data and published without protection"
+    assert sentence in "\n".join(lines(release_report(result)))
+    fn.report(result, tmp_path / "report.html")
+    assert sentence in (tmp_path / "report.html").read_text()
+    for numbers in (None, [[1, ["sex"]]]):
+        path.write_text(changed(text, numbers))
+        assert not fn.verify(tmp_path / "later", ledger=ledger).ok
+    for numbers in ([], 0, [[1]], [[0, ["a"]]], [[1, []]], [[1, [2]]], [[True, ["a"]]]):
+        path.write_text(changed(text, numbers))
+        with refused("release.entry-not-named"):
+            fn.Release.read(tmp_path / "later")
+
+
+def changed(text, numbers):
+    """Return a release.json with other unprotected numbers; None removes them."""
+    stated = json.loads(text)
+    del stated["ledger"]["unprotected"]
+    return to_json(stated | {"ledger": stated["ledger"] | ({} if numbers is None else {"unprotected": numbers})})
 
 
 def test_conditions_do_not_keep_a_plan_from_its_data(tmp_path):

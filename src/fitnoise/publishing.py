@@ -248,9 +248,9 @@ def release(
             # until the folder is in its place no other process may take this charge for an unfinished one
             stack.enter_context(AnswerFolder(book).holding(measured.charge))
             result = (
-                _released(measured, call)
+                _released(measured, call, book)
                 if turn is None
-                else _series_release(released_plan, [*_before(turn, book), measured])
+                else _series_release(released_plan, [*_before(turn, book), measured], book)
             )
             if stage is not None:
                 call.progress("writing the tables")
@@ -845,7 +845,7 @@ def read_period(
                 "Nothing was written.",
                 place="period",
             )
-        result = _series_release(released_plan, draws)
+        result = _series_release(released_plan, draws, book)
         if stage is not None:
             result._fill(stage, table_names)
     return result
@@ -987,18 +987,22 @@ def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
     return [x for x in draws if isinstance(x, Measurement)]
 
 
-def _released(measured: Measurement, call: _Call) -> Release:
+def _released(measured: Measurement, call: _Call, book: Ledger) -> Release:
     """Return the release of a plan that was measured at once."""
-    plan = call.plan
+    plan, entry = call.plan, verification.refer_to_entry(measured.charge, book.entries())
     count = len(plan.groups)  # answers of tables first, then one output for each question
     answers = [y for part in measured.answers[:count] for y in part]
     outputs = [int(x.item()) for (x,) in measured.answers[count:]]
-    return Release(plan, answers, measured.charge, outputs, supersedes=call.supersedes, public_totals=call.totals)
+    return Release(
+        plan, answers, measured.charge, outputs, entry=entry, supersedes=call.supersedes, public_totals=call.totals
+    )
 
 
-def _series_release(plan: Plan, measurements: Sequence[Measurement]) -> Release:
+def _series_release(plan: Plan, measurements: Sequence[Measurement], book: Ledger) -> Release:
     """Return the release of a series up to its last drawn period."""
-    return Release(plan, joined(plan.table_part, [m.answers[0] for m in measurements]), measurements[-1].charge)
+    charge = measurements[-1].charge
+    answers = joined(plan.table_part, [m.answers[0] for m in measurements])
+    return Release(plan, answers, charge, entry=verification.refer_to_entry(charge, book.entries()))
 
 
 @checked(ReleaseError, "Nothing was counted.")

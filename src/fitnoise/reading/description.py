@@ -39,6 +39,8 @@ class EntryReference:
 
     sequence: The number of the entry in the ledger, from 1.
     digest: Its SHA-256, in hexadecimal digits, over all its content and the entries before it.
+    unprotected: Earlier entries of the account whose releases publish numbers without protection: for each its number
+        and the attributes of these numbers.
 
     Raises:
         ReleaseError: The values are not the number and digest of an entry.
@@ -46,6 +48,7 @@ class EntryReference:
 
     sequence: int
     digest: str
+    unprotected: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         # `isinstance` would accept `true` of JSON, which is an int in Python
@@ -62,7 +65,15 @@ class EntryReference:
 
     def document(self) -> dict[str, Any]:
         """Return the entry as release.json has it."""
-        return {"sequence": self.sequence, "digest": self.digest}
+        numbers = [[sequence, list(names)] for sequence, names in self.unprotected]
+        return {"sequence": self.sequence, "digest": self.digest} | ({"unprotected": numbers} if numbers else {})
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return the statements on unprotected numbers that the account published before."""
+        return tuple(
+            Message("report.unprotected.entry", (Value("entry", n, ValueKind.COUNT), Value("attributes", names)))
+            for n, names in self.unprotected
+        )
 
     @classmethod
     def parse(cls, stated: Any) -> Self | None:
@@ -97,17 +108,31 @@ class EntryReference:
         Raises:
             ReleaseError: The object has another form.
         """
-        # the keys are arguments below, so no other key may pass
-        if not isinstance(entry, dict) or list(entry) != ["sequence", "digest"]:
+        keys = list(entry) if isinstance(entry, dict) else []
+        # without such numbers the key is absent, so that each entry has one form
+        numbers = entry["unprotected"] if keys[2:] == ["unprotected"] else []
+        if keys[:2] != ["sequence", "digest"] or bool(keys[2:]) != bool(numbers) or not _are_unprotected(numbers):
             raise ReleaseError(
                 "entry-not-named",
                 "release.json does not name the ledger's entry that charged the release.",
-                "It needs `ledger` with `sequence` and `digest`.",
+                "It needs `ledger` with `sequence` and `digest`, and may have `unprotected`.",
                 "Bring the file back as it was written.",
                 "Nothing was read.",
                 place="ledger",
             )
-        return cls(**entry)
+        return cls(entry["sequence"], entry["digest"], tuple((n, tuple(names)) for n, names in numbers))
+
+
+def _are_unprotected(numbers: object) -> bool:
+    """Return True for a list of pairs: the number of an entry, and the names of attributes."""
+    return isinstance(numbers, list) and all(
+        isinstance(x, list)
+        and [*map(type, x)] == [int, list]
+        and x[0] > 0
+        and x[1]
+        and all(isinstance(a, str) and a.isprintable() for a in x[1])
+        for x in numbers
+    )
 
 
 MAX_FILE_CHARACTERS = 255

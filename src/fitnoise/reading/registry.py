@@ -131,6 +131,7 @@ def _neighbours(plan: Plan, unit: PrivacyUnit) -> Iterator[str]:
     yield unit.describe()
     replaces = unit.neighbours is Neighbours.REPLACE_ONE
     how = f"in what the records of one {unit.name} say" if replaces else f"in whether one {unit.name} is there at all"
+    how += f" besides {' and '.join(unit.within)}" if unit.within else ""
     yield f"Two data sets are adjacent if they differ {how}"
     for message in describe_enforcement(plan, unit):
         text = english(message)

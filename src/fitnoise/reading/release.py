@@ -253,7 +253,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         self.charge = charge
         # a release that was just measured names the entry of its own charge; one that was read names the entry that
         # release.json states, or none
-        self.entry = entry if charge is None else EntryReference(charge.sequence, charge.digest)
+        self.entry = entry if entry or charge is None else EntryReference(charge.sequence, charge.digest)
         self.supersedes = tuple(supersedes)
         self.outputs = tuple(outputs)
         self._histograms = dict(histograms or {})

@@ -812,13 +812,13 @@ def _check_charge(
         return Message("report.fault.entry_digest", (entry_value,))
     if plan.full_series is None:
         report(_cost("report.finding.entry", entry.rho, entry_value))
-        return _other_charge(plan, entry) or _other_totals(document, entry)
+        return _other_charge(plan, entry) or _other_totals(document, entry) or _other_unprotected(stated, entries)
     # the first draw of a series charges all its periods; the later ones only state what they drew
     start = next((e for e in entries if _is_series_charge(plan, e)), None)
     if start is None or start.sequence > entry.sequence:
         return Message("report.fault.no_series_charge", (entry_value,))
     report(_cost("report.finding.series_entry", start.rho, entry_value, Value("start", start.sequence)))
-    return _other_charge(plan.full_series, start) or _other_period(plan, entry)
+    return _other_charge(plan.full_series, start) or _other_period(plan, entry) or _other_unprotected(stated, entries)
 
 
 def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> Message | None:
@@ -856,6 +856,20 @@ def _other_period(plan: Plan, entry: VerifiableEntry) -> Message | None:
     return None
 
 
+def refer_to_entry(entry: VerifiableEntry, entries: Sequence[VerifiableEntry]) -> EntryReference:
+    """Return the reference to an entry, with the unprotected numbers of earlier entries of its account.
+
+    Args:
+        entry: The entry.
+        entries: All entries of its ledger, oldest first.
+    """
+    before = (e for e in entries[: entry.sequence - 1] if e.kind == "charge" and "unprotected" in e.detail)
+    same = (e for e in before if e.account.source == entry.account.source)
+    return EntryReference(
+        entry.sequence, entry.digest, tuple((e.sequence, tuple(e.detail["unprotected"])) for e in same)
+    )
+
+
 def _other_charge(plan: Plan, entry: VerifiableEntry) -> Message | None:
     """Return why an entry is not the charge of a release of this plan; None if it is."""
     entry_value = Value("entry", entry.sequence)
@@ -875,6 +889,13 @@ def _other_charge(plan: Plan, entry: VerifiableEntry) -> Message | None:
             unit = Value("account", account.sentence, ValueKind.CODE)
             return _cost("report.fault.unit_cost", price.rho, entry_value, unit)
     return None
+
+
+def _other_unprotected(stated: EntryReference, entries: Sequence[VerifiableEntry]) -> Message | None:
+    """Return why earlier unprotected numbers are not those of the ledger; None if they are."""
+    if stated == refer_to_entry(entries[stated.sequence - 1], entries):
+        return None
+    return Message("report.fault.unprotected", (Value("entry", stated.sequence),))
 
 
 def _other_totals(document: str, entry: VerifiableEntry) -> Message | None:

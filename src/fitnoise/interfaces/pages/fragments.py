@@ -359,8 +359,9 @@ def exported_notes(table: TableLayout, language: Translator, tabled: Tabled, ban
 
 
 def corrections(tabled: Tabled, language: Translator) -> Iterator[str]:
-    """Yield a sentence for each earlier release that the releases of some tables supersede, with the reason."""
+    """Yield the sentences on earlier releases: those that are superseded, with the reason, and unprotected numbers."""
     for release in releases(tabled):
+        yield from map(language.write, () if release.entry is None else release.entry.messages())
         for x in release.supersedes:
             earlier = language.number(x.entry.sequence)
             if len(releases(tabled)) == 1 or release.entry is None:

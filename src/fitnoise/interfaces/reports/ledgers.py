@@ -87,7 +87,7 @@ def _unprotected(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
     for i, entry in enumerate(charges):
         values = (Value("entry", entry.sequence, ValueKind.COUNT), Value("attributes", entry.detail["unprotected"]))
         title = None if i else Message("report.section.unprotected")
-        yield Section(title, (Message("report.ledger.unprotected", values),), values, path=("unprotected", i))
+        yield Section(title, (Message("report.unprotected.entry", values),), values, path=("unprotected", i))
 
 
 def balance_section(title: Message | None, balance: Quote, location: tuple[str | int, ...] = ("balance",)) -> Section:

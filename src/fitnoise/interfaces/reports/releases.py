@@ -103,12 +103,15 @@ def receipt_report(
 
 
 def superseded_section(release: Release) -> Iterator[Section]:
-    """Yield the section of the earlier releases that a release supersedes, if there are any."""
+    """Yield the sections of earlier releases: those that a release supersedes, and unprotected numbers."""
     if release.supersedes:
         documents = Value("supersedes", [x.document() for x in release.supersedes])
         releases = Value("releases", [x.message() for x in release.supersedes], ValueKind.SENTENCES, spoken=True)
         messages = (Message("report.supersedes.chain", (releases,)),)
         yield Section(Message("report.section.supersedes"), messages, (documents,))
+    numbers = () if release.entry is None else release.entry.messages()
+    if numbers:
+        yield Section(Message("report.section.unprotected"), numbers, (Value("unprotected", numbers),))
 
 
 def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
