@@ -205,6 +205,31 @@ def test_a_draft_without_tables_begins_with_a_pattern_by_keyboard(page, studio_f
 
 
 @pytest.mark.parametrize("page", ["de"], indirect=True)
+def test_a_rule_is_stated_by_keyboard(page, studio_folder):
+    """A button adds the fields of a rule, and its first field has the focus."""
+    filled(studio_folder)
+    page.goto(page.address + "rules")
+    page.focus("#add-rule")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#drop-0")
+    assert page.evaluate("document.activeElement.id") == "column.0.0"
+    check(page)
+    for field, value in (("column.0.0", "area"), ("column.0.1", "age"), ("comparison.0.1", "at_most")):
+        page.select_option(f'[id="{field}"]', value)
+    page.fill('[id="value.0.0"]', "North")
+    page.fill('[id="value.0.1"]', "eins")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('[id="value.0.1"][aria-invalid=true]')
+    page.fill('[id="value.0.1"]', "1")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#save")
+    assert load(studio_folder / ".studio" / "draft.toml")["impossible"] == [{"area": "North", "age": {"at_most": 1}}]
+    check(page)
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
+@pytest.mark.parametrize("page", ["de"], indirect=True)
 def test_a_question_gets_a_condition_by_keyboard_and_keeps_the_others(page, studio_folder):
     filled(studio_folder)
     plan = fn.plan(fn.load_spec(studio_folder / "spec.toml"))
@@ -345,6 +370,7 @@ def test_every_page_is_accessible(page, studio_folder):
         "protect",
         columns,
         "describe",
+        "rules",
         "tables",
         "tables/new",
         "tables/1",
@@ -817,6 +843,7 @@ REFUSED = {
         "#apply",
         {"number.1": "The value is", "accuracy.confidence": "decimal point"},
     ),
+    "rules": ({"source": ""}, "#apply", {"source": "Name the publication"}),
     "tables/new": ({"number": "few"}, "#keep-table", {"number": "The value is"}),
     "file": ({"text": "margin = 5,5"}, "#apply", {"text": "decimal point"}),
     "ledger": (
@@ -852,6 +879,8 @@ def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page,
         page.evaluate(OPENED)
         if "privacy.max_records" in values:
             page.check("#rows-many")
+        if name == "rules":
+            page.check("#public-yes")
         for field, text in values.items():
             page.fill(f'[id="{field}"]', text)
         page.click(button)

@@ -42,7 +42,8 @@ from fitnoise.reading.release import Release, superseded_pairs
 from fitnoise.reading.release_files import DESCRIPTION, leftovers, read_text
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
-from fitnoise_studio import forms, questions, table_forms
+from fitnoise.request.known_totals import ORIGINS
+from fitnoise_studio import forms, questions, rule_forms, table_forms
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.balances import EXAMPLE_CAPS, Balance, balances, cap_guess, reasons
 from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
@@ -224,6 +225,32 @@ def tables(studio: Studio, request: Request) -> Response:
         budget=forms.cost_shown(document, ("budget",)),
         costs=forms.COSTS,
         targets=forms.TARGETS,
+    )
+
+
+def rules(studio: Studio, request: Request) -> Response:
+    """Show the page of rules about impossible records, and of public totals."""
+    document = studio.document()
+    return _rules(studio, document, rule_forms.rule_fields(document))
+
+
+def _rules(
+    studio: Studio, document: forms.Document, fields: rule_forms.RuleFields, action: str = "", base: str | None = None
+) -> Response:
+    """Show the page of rules and totals with the fields of a form."""
+    studio.wish_price()
+    return _shell(
+        studio,
+        "rules",
+        base=base,
+        fields=fields,
+        added=action,
+        columns=rule_forms.columns_of_rules(document),
+        of_totals=rule_forms.columns_of_totals(document),
+        comparisons=rule_forms.COMPARISONS,
+        treatments=rule_forms.TREATMENTS,
+        origins=ORIGINS,
+        in_file=rule_forms.entries_of_file(document),
     )
 
 
@@ -678,6 +705,15 @@ def remove_table(studio: Studio, request: Request, form: SubmittedForm) -> Respo
     return tables(studio, request)
 
 
+def set_rules(studio: Studio, request: Request, form: SubmittedForm) -> Response:
+    """Set rules and public totals, or show what the form holds after another choice, and keep nothing."""
+    if "again" in form:
+        fields, action = rule_forms.submitted_rules(form), form["again"]
+        return _rules(studio, studio.document(), rule_forms.acted(fields, action), action, form.get("base", ""))
+    studio.change(form, lambda d: rule_forms.with_rules(d, form))
+    return _go("/tables") if "next" in form else rules(studio, request)
+
+
 def add_columns(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Add an attribute for each ticked column of a file."""
     with refused_at("file"):
@@ -928,6 +964,7 @@ PAGE_HANDLERS: Mapping[str, Handler] = {
     "/data": data,
     "/describe": describe,
     "/protect": protect,
+    "/rules": rules,
     "/tables": tables,
     "/tables/new": new_table,
     "/tables/{place}": one_table,
@@ -947,6 +984,7 @@ FORM_HANDLERS: Mapping[str, Callable[[Studio, Request, SubmittedForm], Response]
     "/data": add_columns,
     "/protect": set_protect,
     "/describe": set_attributes,
+    "/rules": set_rules,
     "/tables": set_tables,
     "/tables/new": set_table,
     "/tables/pattern": add_pattern,

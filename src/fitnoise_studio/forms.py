@@ -891,7 +891,7 @@ def _of_rows(form: SubmittedForm, before: tuple[list[Any], Any]) -> tuple[list[A
                         'Enter the code; write "" for the empty text.',
                         "Nothing was changed.",
                     )
-                codes.append(_code(code))
+                codes.append(parse_code(code))
             for x in languages:
                 with refusals.for_field(f"label.{j}.{x}"):
                     if has_labels[x] and not labels[x]:
@@ -942,15 +942,16 @@ def code_text(code: Any) -> str:
     if not isinstance(code, str):
         return json.dumps(code)
     # The text "1" is quoted, since without quotes it would be read as the number 1.
-    return code if _is_plain_text(code) and _code(code) == code else _quoted(code)
+    return code if _is_plain_text(code) and parse_code(code) == code else quote(code)
 
 
 def _label_text(label: Any) -> str:
     text = str(label)
-    return text if _is_plain_text(text) else _quoted(text)
+    return text if _is_plain_text(text) else quote(text)
 
 
-def _quoted(text: str) -> str:
+def quote(text: str) -> str:
+    """Return a text in quotes, as a form writes one that would read otherwise."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
@@ -975,7 +976,7 @@ def _listed(text: str) -> tuple[list[Any], list[str] | None]:
                 "Nothing was changed.",
                 line=shortened(line),
             )
-        codes.append(_code(match["code"]))
+        codes.append(parse_code(match["code"]))
         labels.append(None if match["label"] is None else _unquoted(match["label"]))
     given_labels = [x for x in labels if x is not None]
     if given_labels and len(given_labels) < len(labels):
@@ -993,7 +994,8 @@ def _mixed_labels() -> SpecError:
     )
 
 
-def _code(text: str) -> bool | int | str:
+def parse_code(text: str) -> bool | int | str:
+    """Return the code that a text of a form means: a whole number, true, false, or a text."""
     if re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text):
         return int(text)
     return {"true": True, "false": False}.get(text, _unquoted(text))
@@ -1070,7 +1072,7 @@ def parse_categories(text: str) -> dict[str, list[Any]]:
             listed = (
                 json.loads(codes)
                 if codes.startswith("[")
-                else [_code(x.strip()) for x in codes.split(",") if x.strip()]
+                else [parse_code(x.strip()) for x in codes.split(",") if x.strip()]
             )
         except (ValueError, RecursionError):
             raise FormError(

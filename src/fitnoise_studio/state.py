@@ -22,10 +22,10 @@ from fitnoise_studio.workers import Job, Jobs, QuestionReplaced, Worker
 STEPS = ("data", "describe", "protect", "tables", "prove", "release", "report")
 """The pages of the steps, in the order of work."""
 
-PAGES = (*STEPS, "price", "ledger", "file")
+PAGES = (*STEPS, "rules", "price", "ledger", "file")
 """All pages."""
 
-PRICED = ("data", "describe", "protect", "tables", "price", "prove", "file")
+PRICED = ("data", "describe", "rules", "protect", "tables", "price", "prove", "file")
 """The pages with the cost at their foot."""
 
 STALE_PRICE_SECONDS = 2.0
