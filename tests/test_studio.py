@@ -654,12 +654,14 @@ def test_a_balance_is_in_the_measure_of_its_cap(tmp_path, changes, measure, spen
 @pytest.mark.parametrize(
     ("state", "charged", "stage", "expected"),
     [
-        ("releasing", False, "counting", "now todo todo todo"),
-        ("releasing", True, "counting, charging and measuring", "done done now todo"),
-        ("releasing", True, "writing the tables", "done done done now"),
-        ("refused", False, "counting", "fail todo todo todo"),
-        ("failed", True, "writing the tables", "done done done fail"),
-        ("released", True, "writing the tables", "done done done done"),
+        ("releasing", False, "", "now todo todo todo todo"),
+        ("refused", False, "opening the data", "fail todo todo todo todo"),
+        ("releasing", False, "counting", "done now todo todo todo"),
+        ("releasing", True, "counting, charging and measuring", "done done done now todo"),
+        ("releasing", True, "writing the tables", "done done done done now"),
+        ("refused", False, "counting", "done fail todo todo todo"),
+        ("failed", True, "writing the tables", "done done done done fail"),
+        ("released", True, "writing the tables", "done done done done done"),
     ],
 )
 def test_the_stages_of_a_release_follow_the_ledger(state, charged, stage, expected):

@@ -547,6 +547,33 @@ def test_keep_mine_changes_the_table_that_was_edited_or_none(page, studio_folder
     assert page.told == []
 
 
+@pytest.mark.parametrize("page", ["de"], indirect=True)
+def test_a_removed_table_comes_back_unless_another_tab_changed_the_draft(page, studio_folder):
+    filled(studio_folder)
+    tables = load(studio_folder / "spec.toml")["tables"]
+    draft = studio_folder / ".studio" / "draft.toml"
+    page.goto(page.address + "tables")
+    page.click("#remove-0")
+    page.wait_for_selector("#undo:focus")
+    assert load(draft)["tables"] == tables[1:]
+    check(page)
+    page.click("#undo")
+    page.wait_for_selector("#remove-1")
+    assert load(draft)["tables"] == tables
+    page.click("#remove-0")
+    page.wait_for_selector("#undo:focus")
+    other = page.context.new_page()
+    other.goto(page.address + "tables")
+    other.fill('[id="number.0"]', "5")
+    other.wait_for_function("() => document.querySelector('#price .cost')")
+    other.wait_for_timeout(500)
+    page.click("#undo")
+    page.wait_for_selector("#alert .wrong")
+    assert load(draft)["tables"] == [{**tables[1], "margin": 5}]
+    page.told = [x for x in page.told if "409" not in x]
+    assert page.told == []
+
+
 @contextlib.contextmanager
 def another_studio(folder, browser):  # noqa: F811
     """Yield a page of a second studio of the same folder, in a browser of its own."""
@@ -714,6 +741,11 @@ def test_all_columns_are_described_in_one_form(page, studio_folder):
     page.wait_for_selector("#high-1[aria-invalid=true]")
     assert in_sight(page, "high-1")
     assert page.input_value("#label-0-2-en") == "West"
+    states = [x.inner_text() for x in page.locator(".columns > fieldset .chip").all()]
+    assert states == ["✓ Ready", "1 to correct", "To describe"]
+    step = page.locator(".steps [aria-current]")
+    assert step.locator(".n").inner_text() == "!"
+    assert step.locator(".hidden").inner_text().endswith(", needs a correction")
     assert not (studio_folder / ".studio" / "draft.toml").exists()
     check(page)
     page.fill("#high-1", "4")
@@ -724,9 +756,14 @@ def test_all_columns_are_described_in_one_form(page, studio_folder):
     assert described["age"]["high"] == 4
     assert described["income"]["cuts"][:2] == [10000, 20000]
     assert page.is_visible("#high-1")
+    assert step.locator(".n").inner_text() == "2"
     page.click("#remove-0")
     page.wait_for_selector("#cuts-2", state="detached")
     assert [*load(studio_folder / ".studio" / "draft.toml")["domain"]] == ["age", "income"]
+    assert page.evaluate("document.activeElement.id") == "undo"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#cuts-2", state="attached")
+    assert load(studio_folder / ".studio" / "draft.toml")["domain"] == described
     page.told = [x for x in page.told if "422" not in x]
     assert page.told == []
 

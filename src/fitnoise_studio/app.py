@@ -145,16 +145,20 @@ def protect(studio: Studio, request: Request) -> Response:
     )
 
 
-def describe(studio: Studio, request: Request) -> Response:
-    """Show the page of attributes."""
+def describe(studio: Studio, request: Request, removed: str = "") -> Response:
+    """Show the page of attributes. removed: the attribute that the request removed."""
     document = studio.document()
     language = str(document.get("language", "en"))
     fields = [forms.fields_of(keys, language) for keys in forms.domain_of(document).values()]
-    return _describe(studio, document, fields)
+    return _describe(studio, document, fields, removed=removed)
 
 
 def _describe(
-    studio: Studio, document: forms.Document, fields: list[dict[str, Any]], base: str | None = None
+    studio: Studio,
+    document: forms.Document,
+    fields: list[dict[str, Any]],
+    base: str | None = None,
+    removed: str = "",
 ) -> Response:
     """Show the page of attributes with the fields of each."""
     studio.wish_price()
@@ -168,6 +172,7 @@ def _describe(
         files=files,
         all_languages=LANGUAGES,
         cuts=forms.CUTS,
+        removed=removed,
     )
 
 
@@ -200,8 +205,8 @@ def start(studio: Studio, request: Request) -> Response:
     return describe(studio, request) if forms.domain_of(studio.document()) else data(studio, request)
 
 
-def tables(studio: Studio, request: Request) -> Response:
-    """Show the page of tables."""
+def tables(studio: Studio, request: Request, removed: str = "") -> Response:
+    """Show the page of tables. removed: the table that the request removed."""
     studio.wish_price()
     document, language = studio.document(), translator(studio.language)
     fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
@@ -218,6 +223,7 @@ def tables(studio: Studio, request: Request) -> Response:
         studio,
         "tables",
         tables=listed_tables,
+        removed=removed,
         has_columns=bool(forms.shown_of(document)),
         first_patterns=[] if listed_tables else table_forms.first_patterns(document, studio.folder.root),
         first_margin=table_forms.FIRST_MARGIN,
@@ -701,8 +707,16 @@ def _sweep_of_form(studio: Studio, form: SubmittedForm, index: str) -> Response:
 
 def remove_table(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Remove a table."""
-    studio.change(form, lambda d: forms.remove_table(d, request.path_params["place"], form.get("of", "")))
-    return tables(studio, request)
+    index, mark, before = request.path_params["place"], form.get("of", ""), studio.document()
+    studio.change(form, lambda d: forms.remove_table(d, index, mark))
+    table = forms.tables_of(before)[forms.place_of(before, index, mark)]
+    return tables(studio, request, forms.table_words(table, translator(studio.language)))
+
+
+def undo(studio: Studio, request: Request, form: SubmittedForm) -> Response:
+    """Bring the draft back from before the last change, which removed something."""
+    studio.write(form, studio.draft_before)
+    return _go("/describe" if form.get("page") == "describe" else "/tables")
 
 
 def set_rules(studio: Studio, request: Request, form: SubmittedForm) -> Response:
@@ -739,7 +753,8 @@ def set_attributes(studio: Studio, request: Request, form: SubmittedForm) -> Res
                 if form.get(f"{i}.file"):
                     files[i] = studio.folder.name_by_number(form[f"{i}.file"], listed_files)
     studio.change(form, lambda d: forms.describe_all(d, form, files))
-    return _go("/protect") if "next" in form else describe(studio, request)
+    removed = form.get(f"{form['remove']}.of", "") if "remove" in form else ""
+    return _go("/protect") if "next" in form else describe(studio, request, removed)
 
 
 def set_file(studio: Studio, request: Request, form: SubmittedForm) -> Response:
@@ -990,6 +1005,7 @@ FORM_HANDLERS: Mapping[str, Callable[[Studio, Request, SubmittedForm], Response]
     "/tables/pattern": add_pattern,
     "/tables/{place}": set_table,
     "/tables/{place}/remove": remove_table,
+    "/undo": undo,
     "/file": set_file,
     "/save": save,
     "/discard": discard,

@@ -97,6 +97,17 @@ class DraftChanged(FitnoiseError):
     present: str = ""
 
 
+def draft_changed() -> DraftChanged:
+    """Return the error of a change that does not start from the present draft."""
+    return DraftChanged(
+        "draft-changed-elsewhere",
+        "Another tab or another program changed the draft meanwhile.",
+        "A change must start from the present draft.",
+        "Reload the page, and make the change there.",
+        "Nothing was changed.",
+    )
+
+
 class _Listing(NamedTuple):
     """The names in a folder, and the releases among them. times: the last change of each folder; empty if unknown."""
 
@@ -357,13 +368,7 @@ class Folder:
         """
         with self._lock:
             if digest(self.text()) != base:
-                raise DraftChanged(
-                    "draft-changed-elsewhere",
-                    "Another tab or another program changed the draft meanwhile.",
-                    "A change must start from the present draft.",
-                    "Reload the page, and make the change there.",
-                    "Nothing was changed.",
-                )
+                raise draft_changed()
             # The state of spec.toml at the start of the draft: `save` refuses if another program changed it since.
             if not self._draft.exists():
                 replace_file(self.own / "base", self._spec_digest().encode())

@@ -39,6 +39,9 @@ PROGRAM = "fitnoise_studio.releasing"
 FIRST_STAGE_AFTER_CHARGE = "writing the tables"
 """The stage after the charge: from this stage on, nothing is stopped."""
 
+STAGES_BEFORE_COUNTING = ("", "opening the data", "verifying the superseded release")
+"""The stages in which a release compares the columns of the data with the plan."""
+
 STAGES = {
     "counting": "studio.stage.counting",
     "counting, charging and measuring": "studio.stage.measuring",
@@ -156,9 +159,11 @@ def progress_of(release_state: ReleaseState) -> list[tuple[str, str]]:
 
     The charge is the one in the ledger, and not a report of the process.
     """
-    names = ("count", "charge", "draw", "write")
+    names = ("check", "count", "charge", "draw", "write")
     # The stage that the release has come to: a release that ended there has failed there.
-    current = 0 if release_state.entry is None else 3 if release_state.stage == FIRST_STAGE_AFTER_CHARGE else 2
+    current = 0 if release_state.stage in STAGES_BEFORE_COUNTING else 1
+    if release_state.entry is not None:
+        current = 4 if release_state.stage == FIRST_STAGE_AFTER_CHARGE else 3
     if release_state.state == "released":
         current = len(names)
     here = "now" if release_state.state == "releasing" else "fail"

@@ -14,7 +14,7 @@ from fitnoise.errors import FitnoiseError
 from fitnoise.messages import translator
 from fitnoise_studio import forms
 from fitnoise_studio.access import StudioSession, SubmittedForm
-from fitnoise_studio.folder import DraftChanged, Folder, digest
+from fitnoise_studio.folder import DraftChanged, Folder, digest, draft_changed
 from fitnoise_studio.page_parts import error_text, render_part
 from fitnoise_studio.releasing import STAGES, Releases, ReleaseState, progress_of
 from fitnoise_studio.workers import Job, Jobs, QuestionReplaced, Worker
@@ -55,6 +55,7 @@ class Studio:
         self._lock = threading.RLock()
         self._tabs: dict[str, tuple[int, str]] = {}
         self._made = 0
+        self._before = ("", "")
         self._price: tuple[str, dict[str, Markup]] | None = None
         self._pending: str | None = None
         self._since = 0.0
@@ -110,9 +111,17 @@ class Studio:
                         )
                         error.present = now
                     raise
+            self._before = digest(new), text
             # A server keeps at most 1,000 pages in mind; further pages must state their base.
             if tab and (tab in self._tabs or len(self._tabs) < 1000):
                 self._tabs[tab] = order, digest(new)
+
+    def draft_before(self, text: str) -> str:
+        """Return the draft before the last change. Raise DraftChanged if the text is not the result of this change."""
+        now, before = self._before
+        if digest(text) != now:
+            raise draft_changed()
+        return before
 
     def base(self) -> str:
         """Return the digest of the draft that a page shows; "" for a lost draft."""

@@ -47,12 +47,29 @@
       said.id = x.id + "-wrong";
       said.dataset.told = "1";
       said.append(...own.nodes.map((node) => node.cloneNode(true)));
-      const row = x.closest(".margin"), legend = x.type === "checkbox" && x.closest("fieldset")?.querySelector("legend");
+      const row = x.closest(".margin, .code-row, .span"), legend = x.type === "checkbox" && x.closest("fieldset")?.querySelector("legend");
       if (row) row.append(said); else if (legend) legend.after(said); else x.before(said);
       x.dataset.help = x.getAttribute("aria-describedby") || "";
       x.setAttribute("aria-describedby", `${x.dataset.help} ${said.id}`.trim());
       x.setAttribute("aria-invalid", "true");
     }
+    // The state of a column, and of this step, with the number of its refused values.
+    const words = document.getElementById("alert").dataset, wrong = (part) => part.querySelectorAll("[aria-invalid=true]").length;
+    for (const x of document.querySelectorAll(".columns > fieldset")) {
+      const n = wrong(x), state = x.querySelector(".chip");
+      state.classList.toggle("bad", n > 0);
+      say(state, n && words.correct.replace("{n}", n));
+    }
+    for (const x of document.querySelectorAll(".steps [aria-current] > :is(.n, .hidden)")) {
+      say(x, wrong(document) && (x.className === "n" ? "!" : `${x.dataset.before ?? x.textContent}, ${words.step}`));
+    }
+  }
+
+  // Another text in an element, or its own again.
+  function say(x, text) {
+    if (text) x.dataset.before ??= x.textContent;
+    if (text || x.dataset.before !== undefined) x.textContent = text || x.dataset.before;
+    if (!text) delete x.dataset.before;
   }
 
   // A field in the words of its form: the heading of its part, and its label.
