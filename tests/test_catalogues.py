@@ -70,6 +70,7 @@ SECTIONS_OF_REPORTS = {
         "targets",
         "unbiased",
         "units",
+        "universal",
         "unused",
     ),
     "values",

@@ -98,10 +98,6 @@ UNBIASED = Message("report.values.unbiased")
 """The description of values without bias."""
 
 
-UNBIASED_ROUNDING = 1e-12
-"""Relative reduction of a bound for all unbiased mechanisms: larger than the rounding error of its floats."""
-
-
 class BiasedTables(Protocol):
     """Tables with biased values, and the properties of their errors."""
 
@@ -286,6 +282,10 @@ class Proof(PartAspect, abc.ABC):
         """Return a lower bound on the cost of every unbiased mechanism of this privacy; None if none is known."""
 
     @abc.abstractmethod
+    def universal_epsilon(self) -> float | None:
+        """Return a lower bound on ε for every mechanism with these variances for all data; None if none is known."""
+
+    @abc.abstractmethod
     def prices(self) -> Floats:
         """Return −d log(value) / d log c_j of every table row j, (M,), where c_j is its target variance."""
 
@@ -354,9 +354,20 @@ class Descriptions(PartAspect, abc.ABC):
     def report_proof(self) -> Iterator[Section]:
         """Yield the report's sections on the value and on the bound."""
 
-    def report_universal_bound(self) -> Section:
-        """Return the report's section on mechanisms of any kind."""
-        return Section(Message("report.section.unbiased"), values=(Value("unbiased_bound", None),))
+    def report_universal_bounds(self) -> Iterator[Section]:
+        """Yield the sections on mechanisms of any kind: unbiased near one data set, and with targets for all data."""
+        yield from self._universal_bounds((), ())
+
+    def _universal_bounds(self, unbiased: Sequence[Message], universal: Sequence[Message]) -> Iterator[Section]:
+        """Yield both sections with their values and these messages."""
+        part, messages = self.part, [*universal]
+        if universal and part.publication.adjacency.fixes_size:
+            messages.append(Message("report.universal.any_number"))
+        yield Section(
+            Message("report.section.unbiased"), tuple(unbiased), (Value("unbiased_bound", part.unbiased_bound),)
+        )
+        value = Value("universal_epsilon", part.universal_epsilon)
+        yield Section(Message("report.section.universal"), tuple(messages), (value,))
 
 
 class BiasedEstimator(PartAspect, abc.ABC):

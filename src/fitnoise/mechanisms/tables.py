@@ -412,12 +412,31 @@ class TablePart(PlanPart):
             * It is at most the cost of these tables.
             * It is at most the cost of any mechanism of this kind that is unbiased, with these variances, at one data
               set and its neighbours.
+            * A bound on ρ also holds for any mechanism, biased or not, with mean squared errors of at most these
+              variances for all data.
             * It claims nothing for (ε, δ)-differential privacy with δ > 0, which allows a mechanism to reveal all data
               with probability δ.
 
         **Source.** This project; docs/mathematics/unbiased_bound.md.
         """
         return self.proof.unbiased_bound()
+
+    @property
+    def universal_epsilon(self) -> float | None:
+        """Lower bound on the ε of any mechanism, biased or not, with errors of at most these variances for all data.
+
+        ν² and the variances are those of `unbiased_bound`. ε ≥ 2 asinh(ν/√2) under pure ε, for pure tables. Other
+        tables have an ε at the publication's δ, which is 0 if nothing is proven. Tables of a small database, with
+        public totals or with cell budgets have the value None.
+
+        **Guarantees**
+            * It is at most the ε of these tables.
+            * It is at most the ε of any mechanism whose mean squared errors are at most these variances, for every data
+              set. Where neighbours have equal numbers of records, these are data sets of any number of records.
+
+        **Source.** This project; `solving/universal_bounds.py`.
+        """
+        return self.proof.universal_epsilon()
 
     # --- document -----------------------------------------------------------------------------------
 

@@ -410,8 +410,10 @@ def _describe_gap(part: TablePart) -> Message:
     if not part.unbiased_bound:
         return Message("report.finding.gap", tuple(values))
     values.append(Value("least", part.unbiased_bound, ValueKind.NUMBER))
-    is_rho = part.intervals.normal
-    return Message("report.finding.gap_and_rho" if is_rho else "report.finding.gap_and_epsilon", tuple(values))
+    if part.intervals.normal:
+        return Message("report.finding.gap_and_rho", tuple(values))
+    universal = Value("universal", part.universal_epsilon, ValueKind.NUMBER)
+    return Message("report.finding.gap_and_epsilon", (*values, universal))
 
 
 def _check_finite(plan: Plan) -> Message | None:

@@ -1,10 +1,11 @@
 """Check the bound that a plan states, and that its targets are met: section 8 of docs/plan_format.md.
 
-The text names the numbers that are as stated, and those that are not computed here.
+The text names the numbers that are as stated, and those that are not computed here. It adds the bounds for mechanisms
+of any kind that follow.
 """
 
 from itertools import combinations
-from math import prod
+from math import asinh, exp, log1p, prod, sqrt
 
 import numpy as np
 
@@ -14,19 +15,57 @@ from fitnoise_check.tables import tables_of
 
 
 def check(part, request, spec, size, unit):
-    """Return the result as text; raise Wrong if a number is not as stated."""
+    """Yield the result as text; raise Wrong if a number is not as stated."""
     try:
-        bound, worst = computed(part, request, spec, size, unit)
+        bound, worst, traded = computed(part, request, spec, size, unit)
     except Unknown as error:
-        return f"  its bound was not computed: {error}"
+        yield f"  its bound was not computed: {error}"
+        return
     need(abs(bound / part["cost"]["bound"] - 1) < 1e-5, f"the weights prove {bound:.9g}, not as stated")
     need(worst is None or "budget" in request or worst <= 1 + 1e-9, "a variance is above its target")
     accuracy = "" if worst is None else f", variances at most {worst:.9g} times their targets"
-    return f"  bound as stated, {bound:.9g}{accuracy}"
+    yield f"  bound as stated, {bound:.9g}{accuracy}"
+    if "public" not in spec:
+        yield of_any_kind(max(0, bound - traded), "margins" in part["strategy"], request, spec, unit)
+
+
+def of_any_kind(bound, pure, request, spec, unit):
+    """Return the bounds for mechanisms that are unbiased near one data set, and for all with the targets for all data.
+
+    docs/mathematics/unbiased_bound.md has the formulas.
+    """
+    delta = 0 if pure else spec.get("privacy", {}).get("delta", 1e-6)
+    stated = f"epsilon >= {2 * asinh(sqrt(bound) / 2):.9g}" if pure else f"rho >= {log1p(bound) / 2:.9g}"
+    low, high = 0.0, 2 * asinh(sqrt(bound / 2))
+    if pure:
+        low = high
+    elif bound and min_variance(0.0, delta) * bound > 1:
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if min_variance(middle, delta) * bound > 1 else (low, middle)
+    costs = [] if pure else [stated]
+    costs += [] if "cell_budgets" in spec.get("privacy", {}) else [f"epsilon >= {low:.9g} at delta = {delta:.6g}"]
+    numbers = " and any number of records" if unit.replaces and not unit.alone else ""
+    return (
+        f"  unbiased near one data set: {stated}; any kind, with the targets for all data{numbers}: {', '.join(costs)}"
+    )
+
+
+def min_variance(epsilon, delta):
+    """Return a lower bound on the variance of one count whose noise is (epsilon, delta)-differentially private."""
+    b, start = exp(-epsilon), (1 - delta) / (1 + exp(epsilon))
+    g, k, power, powers, total = start, 0, 1.0, 0.0, 0.0
+    while g > 0 and k < 10**5:
+        k, total, powers = k + 1, total + 2 * (2 * k + 1) * g, powers + power
+        g, power = b * (g - delta), b * power
+    return total - (1 - 2 * start) * (k * power) ** 2 / ((1 + b) * powers)
 
 
 def computed(part, request, spec, size, unit):
-    """Return the lower bound on the cost that the plan's weights prove, and the largest variance over its target."""
+    """Return the bound that the plan's weights prove, the largest variance over its target, and the cost of variances.
+
+    The cost of the variances is 0 unless the objective is hybrid.
+    """
     sets, pairs, several = (part["weights"].get(k) for k in ("sets", "pairs", "together"))
     need(sets or not (unit.caps or several), "records of one unit keep to a pattern", Unknown)
     need(part["mechanism"] in ("fit-for-use", "pure-fit-for-use"), f"it is one of {part['mechanism']}", Unknown)
@@ -54,12 +93,13 @@ def computed(part, request, spec, size, unit):
             np.sqrt(x)[:, None] / t.cells * t.queries for t, x in zip(tables, weights, strict=True) if s <= t.free
         ]
         nu += prod(size[a] - 1 for a in s) * np.linalg.svd(np.concatenate(stacked) @ d(s), compute_uv=False).sum()
-    bound, worst = 2 * nu - q.sum() if hybrid else nu**2, None
+    bound, worst, traded = 2 * nu - q.sum() if hybrid else nu**2, None, 0
     if "margins" not in part["strategy"]:
         achieved_variances = np.concatenate(achieved(tables, part["strategy"], size))
         worst = omega @ achieved_variances / (omega @ c) if total else max(achieved_variances / c)
+        traded = goal["total_error_weight"] * omega @ achieved_variances if hybrid else 0
     need("budget" not in request or worst is not None, "the accuracy of Laplace noise under a budget", Unknown)
-    return bound / (worst if "budget" in request else 1), worst
+    return bound / (worst if "budget" in request else 1), worst, traded
 
 
 def moments(p, pairs, grid, unit):

@@ -51,7 +51,7 @@ def check(text, expected_digest=None):
         need(cost == stated, f"tables cost {float(cost)}, not as stated")
         cost_text = f"epsilon = {float(stated) ** 0.5:.9g}" if pure else f"rho = {float(stated) / 2:.9g}"
         yield f"tables by {part['mechanism']}: charge as stated, {cost_text}"
-        yield bound.check(part, request, spec, size, unit)
+        yield from bound.check(part, request, spec, size, unit)
     need(not (unit.within and spec.get("questions")), "within allows no questions")
     for q, m in zip(spec.get("questions", ()), plan["questions"], strict=True):
         cost_text = answers.check(q, m, spec, size, unit)

@@ -105,7 +105,7 @@ def _of_tables(part: TablePart) -> Iterator[Section]:
     yield Section(Message("report.section.values"), part.descriptions.describe_bias())
     yield from part.descriptions.report_proof()
     yield _search_outcome(part)
-    yield part.descriptions.report_universal_bound()
+    yield from part.descriptions.report_universal_bounds()
     yield _otherwise(part)
     yield _note(part)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -15,7 +14,6 @@ from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import (
-    UNBIASED_ROUNDING,
     Codec,
     Descriptions,
     Proof,
@@ -25,13 +23,14 @@ from fitnoise.mechanisms._base import (
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
 from fitnoise.mechanisms.estimation import Estimation
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
-from fitnoise.mechanisms.gaussian.report import proof, unbiased
+from fitnoise.mechanisms.gaussian.report import proof
 from fitnoise.mechanisms.gaussian.separate_periods import gained
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.mechanisms.terms import relaxation, traded
-from fitnoise.messages import Message
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
+from fitnoise.solving import universal_bounds
 from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
 from fitnoise.solving.costly_sets import CostlySets
 from fitnoise.solving.sectors import Decomposition, decompose
@@ -210,17 +209,24 @@ class GaussianProof(SectorProof):
         bought = 1.0 if self.part.publication.budget is None else self.part.relaxation
         return Certificate(value=self.part.objective_value, bound=bound / bought)
 
-    def unbiased_bound(self) -> float | None:
-        """Return ½ log(1 + ν²), a bound on ρ relative to cell budgets: ν² is `bound`, less λ Σ ω var if hybrid.
-
-        Return None with public totals, for which this is not proven.
-        """
-        if self.part.publication.public is not None:
+    def _proven_square(self) -> float | None:
+        """Return ν²: `bound`, less λ Σ ω var if hybrid. None with public totals, for which nothing is proven."""
+        part = self.part
+        if part.publication.public is not None:
             return None
-        proven = self.part.bound
-        if self.part.terms.trade is not None:
-            proven = max(0.0, proven - traded(self.part.terms, self.part.variances))
-        return math.log1p(proven) / 2 * (1 - UNBIASED_ROUNDING)
+        return part.bound if part.terms.trade is None else max(0.0, part.bound - traded(part.terms, part.variances))
+
+    def unbiased_bound(self) -> float | None:
+        """Return ½ log(1 + ν²), a bound on ρ relative to cell budgets."""
+        square = self._proven_square()
+        return None if square is None else universal_bounds.min_rho(square)
+
+    def universal_epsilon(self) -> float | None:
+        """Return the bound on ε at the publication's δ; None with cell budgets, to which it is not relative."""
+        publication, square = self.part.publication, self._proven_square()
+        if square is None or publication.cell_budgets is not None:
+            return None
+        return universal_bounds.min_epsilon(square, publication.delta)
 
     def prices(self) -> Floats:
         """Return prices from the dual weights, or from the weights of the total."""
@@ -276,11 +282,21 @@ class GaussianDescriptions(SectorDescriptions):
         if part.terms.sets is not None:
             yield gained(part)
 
-    def report_universal_bound(self) -> Section:
-        """Return the section on the least ρ of any unbiased mechanism."""
-        part = self.part.complete
-        hybrid = part.terms.trade is not None
-        return unbiased(part.unbiased_bound or 0.0, float(part.exact_weighted_cost) / 2, hybrid=hybrid)
+    def report_universal_bounds(self) -> Iterator[Section]:
+        """Yield the sections with the least ρ, and the least ε at the publication's δ."""
+        part, hybrid = self.part.complete, self.part.complete.terms.trade is not None
+        unbiased, universal = [], []
+        if minimum := part.unbiased_bound:
+            min_rho = Value("least", minimum, ValueKind.COST)
+            excess = Value("more", float(part.exact_weighted_cost) / 2 / minimum - 1, ValueKind.PROPORTION)
+            unbiased.append(
+                Message("report.unbiased.hybrid" if hybrid else "report.unbiased.targets", (min_rho, excess))
+            )
+            universal.append(Message("report.universal.hybrid" if hybrid else "report.universal.targets", (min_rho,)))
+        if epsilon := part.universal_epsilon:
+            delta = Value("delta", part.publication.delta, ValueKind.NUMBER)
+            universal.append(Message("report.universal.epsilon", (Value("epsilon", epsilon, ValueKind.COST), delta)))
+        yield from self._universal_bounds(unbiased, universal)
 
 
 def other_sectors() -> PlanError:

@@ -99,20 +99,3 @@ def proof(
     bound = "report.proof.cost" if budgets is None else "report.proof.relative_cost"
     text = bound if error is None else "report.proof.objective"
     yield Section(Message("report.section.proof"), (Message(text, values),), values)
-
-
-def unbiased(minimum: float, rho: float, *, hybrid: bool) -> Section:
-    """Return the section on the least ρ of any unbiased mechanism.
-
-    minimum: The bound on ρ, relative to cell budgets if there are any. For 0 the section has this value and no
-        sentence.
-    rho: The ρ of the plan, relative in the same way.
-    hybrid: True for a hybrid objective.
-    """
-    values = (
-        Value("least", minimum, ValueKind.COST),
-        Value("more", rho / minimum - 1 if minimum else None, ValueKind.PROPORTION),
-    )
-    bound = Message("report.unbiased.hybrid" if hybrid else "report.unbiased.targets", values)
-    title = Message("report.section.unbiased")
-    return Section(title, (bound,) if minimum else (), (Value("unbiased_bound", minimum),))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast, final
 
@@ -13,15 +12,16 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.margins import MIN_NOISE_SCALE, NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
-from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Codec, Descriptions, Intervals, TableMechanism
+from fitnoise.mechanisms._base import Codec, Descriptions, Intervals, TableMechanism
 from fitnoise.mechanisms.documents import margins_document, read_margins, scales_document
 from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.gaussian.mechanism import GaussianProof, SectorErrors
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
-from fitnoise.mechanisms.laplace.report import proof, unbiased
+from fitnoise.mechanisms.laplace.report import min_cost, proof
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
+from fitnoise.solving import universal_bounds
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
 
 if TYPE_CHECKING:
@@ -86,8 +86,11 @@ class LaplaceProof(GaussianProof):
 
     def unbiased_bound(self) -> float:
         """Return 2 asinh(ν/2), a lower bound on ε, for ν² the `bound`."""
-        # Rounded down, past the rounding of the square root and asinh.
-        return 2 * math.asinh(math.sqrt(self.part.bound) / 2) * (1 - UNBIASED_ROUNDING)
+        return universal_bounds.min_unbiased_epsilon(self.part.bound)
+
+    def universal_epsilon(self) -> float:
+        """Return 2 asinh(ν/√2), a lower bound on ε, for ν² the `bound`."""
+        return universal_bounds.min_epsilon(self.part.bound, 0.0)
 
     def relaxation(self) -> float:
         """Return the largest ratio of variances and, for fit-for-use targets, of squared margins to the targets."""
@@ -150,9 +153,13 @@ class LaplaceDescriptions(Descriptions):
         part = self.part
         yield proof(part.certificate, are_separated=bool(part.publication.adjacency.pattern.caps))
 
-    def report_universal_bound(self) -> Section:
-        """Return the section with the least ε of any unbiased pure mechanism."""
-        return unbiased(self.part.unbiased_bound or 0.0, self.part.epsilon())
+    def report_universal_bounds(self) -> Iterator[Section]:
+        """Yield the sections with the least ε of pure mechanisms."""
+        part = self.part
+        yield from self._universal_bounds(
+            [min_cost("report.unbiased.pure", part.unbiased_bound, part.epsilon())],
+            [min_cost("report.universal.pure", part.universal_epsilon, part.epsilon())],
+        )
 
 
 def _estimation(part: TablePart) -> PureEstimation:

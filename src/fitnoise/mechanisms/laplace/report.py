@@ -28,12 +28,7 @@ def proof(certificate: Certificate, *, are_separated: bool) -> Section:
     return Section(Message("report.section.proof"), (bound, *limits), values)
 
 
-def unbiased(minimum: float, epsilon: float) -> Section:
-    """Return the section on the least ε of any unbiased pure mechanism.
-
-    epsilon: The ε of the plan.
-    """
+def min_cost(text: str, minimum: float | None, epsilon: float) -> Message:
+    """Return a statement on the least ε of pure mechanisms, and its ratio to the ε of the plan."""
     min_epsilon = Value("least", minimum, ValueKind.COST)
-    times = Value("times", epsilon / minimum, ValueKind.FACTOR)
-    bound = Message("report.unbiased.pure", (min_epsilon, times))
-    return Section(Message("report.section.unbiased"), (bound,), (Value("unbiased_bound", minimum),))
+    return Message(text, (min_epsilon, Value("times", epsilon / minimum if minimum else None, ValueKind.FACTOR)))

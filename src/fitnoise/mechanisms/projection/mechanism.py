@@ -66,6 +66,10 @@ class ProjectionProof(SectorProof):
         """Return None: the released values are biased."""
         return None
 
+    def universal_epsilon(self) -> float | None:
+        """Return None: the errors of biased values adapt to the data."""
+        return None
+
     def prices(self) -> Floats:
         """Return the share of every table row in the weighted total variance, (M,)."""
         shares = self.part.variances / self.part.decomposition.variances
