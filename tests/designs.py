@@ -1,6 +1,7 @@
 """Designs and plans that the tests construct directly."""
 
 import itertools
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -52,6 +53,11 @@ def group(sizes, basis, sectors):
     mixing = mixing.astype(np.int64) if largest_entry(mixing) < INT64_SAFE_LIMIT else mixing
     scales = np.array([float(s) for _, s in sectors.values()])
     return StrategyGroup(attributes, np.array(sizes, dtype=np.int64)[attributes], np.array(basis), mixing, scales)
+
+
+def answer_count(sector):
+    """Return the number of noisy answers of a sector by itself."""
+    return len(sector.basis) * math.prod(1 if n == 2 else n for n in sector.sizes)
 
 
 def of_sectors(cells, *groups):

@@ -1,5 +1,6 @@
 """Public totals: prices, bounds and covariances without their sectors; releases that follow from answers and file."""
 
+import contextlib
 import hashlib
 import json
 from fractions import Fraction
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import null_space
 
 import fitnoise as fn
-from dense import kron, strategy_matrix
+from dense import kron, strategy_matrix, workload_matrix
 from designs import cells_over, of_sectors
-from fitnoise.errors import ReleaseError
+from fitnoise.errors import ReleaseError, SpecError, WorkloadError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import noise
 from fitnoise.kernel.ledger import Ledger
@@ -21,6 +23,7 @@ from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.messages import english
 from fitnoise.reading.release_files import to_json
 from fitnoise.request.known_totals import KnownTotals, confirmation, parse_totals
+from fitnoise.solving.sectors import CENTRE_BITS
 from fitnoise_check import plan as checker
 from fitnoise_check.exact import Wrong
 from refused import refused
@@ -619,7 +622,8 @@ def test_further_tables_rules_and_earlier_plans_are_refused():
     for options in (
         {"workload": workload, "further_tables": (further,)},
         {"workload": workload, "composed_with": ("0" * 64,)},
-        {"workload": fn.Workload(ruled, TABLES_OF_TWO)},
+        # rules that drop records
+        {"workload": fn.Workload(ruled, TABLES_OF_TWO), "source": fn.DataSource("x", outside_domain="drop")},
     ):
         with refused("spec.public-unsupported", key="public"):
             fn.Publication(public=BY_STATE, **options)
@@ -628,16 +632,32 @@ def test_further_tables_rules_and_earlier_plans_are_refused():
 @pytest.mark.parametrize(
     ("tables", "attributes", "code"),
     [
-        ([fn.table("state", groups={"sex": {"known": [1, 2]}}, margin=9)], ["state"], "public-with-structure"),
-        ([fn.table("state", "sex", margin=fn.ByAttribute("state", [1, 2, 3]))], ["state"], "public-with-structure"),
+        ([fn.table("state", groups={"sex": {"all": [1, 2, "unknown"]}}, margin=9)], ["state"], "workload"),
         (TABLES_OF_TWO, ["status"], "public-attribute-not-shown"),
         (TABLES_OF_TWO, ["county"], "public-attribute-not-shown"),
         (TABLES_OF_TWO, ["state", "sex"], "public-knows-all-tables"),
     ],
 )
 def test_tables_that_totals_do_not_fit_are_refused(tables, attributes, code):
-    with refused(f"spec.{code}"):
+    code = "workload.public-knows-all-tables" if code == "workload" else f"spec.{code}"
+    with refused(code):
         fn.plan(fn.Workload(DOMAIN, tables), public=KnownTotals(tuple(attributes), REGISTER))
+
+
+def test_replaced_records_need_tables_value_by_value():
+    replaced = fn.PrivacyUnit(neighbours=Neighbours.REPLACE_ONE)
+    with refused("spec.public-with-structure", key="public"):
+        structured(("f",), unit=replaced)
+    assert structured(("f",), tables=[fn.table("f", "e", variance=1)], unit=replaced).gap <= GAP
+    ruled = fn.Workload(DOMAIN.without(state="Ohio", status="other"), TABLES_OF_TWO)
+    with refused("spec.public-unsupported", key="public"):
+        fn.plan(ruled, public=BY_STATE, unit=replaced)
+
+
+def test_a_matrix_of_queries_has_no_public_totals():
+    workload = fn.matrix_workload(np.eye(4)[:2], variances=9)
+    with refused("spec.public-with-matrix", key="public"):
+        fn.plan(workload, public=KnownTotals((), REGISTER))
 
 
 def test_places_are_no_attributes_of_totals():
@@ -647,7 +667,7 @@ def test_places_are_no_attributes_of_totals():
     for name in ("region", "geo"):
         with refused("spec.public-attribute-not-shown") as caught:
             fn.plan(workload, public=KnownTotals((name,), REGISTER))
-        assert "a table shows: ['sex']" in str(caught.value)
+        assert "a table shows, without levels and amounts: ['sex']" in str(caught.value)
     # totals of another attribute work
     plan = fn.plan(workload, public=KnownTotals(("sex",), REGISTER))
     assert plan.table_part.mechanism.name == "fit-for-use"
@@ -721,3 +741,261 @@ def test_a_specification_states_public_totals():
 def test_nothing_is_proven_of_mechanisms_that_are_not_linear():
     assert PLAN.table_part.unbiased_bound is None
     assert PLAN.table_part.proof.separate_rho() > PLAN.rho
+
+
+# --- totals with structured attributes --------------------------------------------------------------------------------
+
+ORDERED = fn.Domain(f=fn.Categorical(["p", "q", "r"]), e=fn.Categorical([0, 1]), x=fn.Ordered(0, 3))
+ORDERED_TABLES = [
+    fn.table("f", cumulative="x", variance=1, name="f and x"),
+    fn.table(cumulative="x", variance=0.4, name="x"),
+    fn.table("f", variance=0.2, name="f"),
+    fn.table("f", "e", cumulative="x", variance=2, name="all"),
+    fn.table("e", "x", variance=1.5, name="e and x"),
+]
+
+
+def structured(public, domain=ORDERED, tables=ORDERED_TABLES, **options):
+    return fn.plan(fn.Workload(domain, tables), public=KnownTotals(public, REGISTER), **options)
+
+
+def test_a_prefix_with_public_totals_has_the_price_of_the_dense_problem():
+    plan = structured(("f",))
+    assert float(plan.loss.cost_squared) == pytest.approx(1.9665907, rel=1e-6)
+    assert plan.bound == pytest.approx(1.9665907, rel=1e-6)
+    assert plan.gap <= GAP
+
+
+PREFIX = fn.table(cumulative="x", variance=1)
+THREE_TARGETS = fn.table("x", variance=fn.ByAttribute("x", [1, 4, 25]))
+
+
+@pytest.mark.parametrize(
+    ("table", "shares"), [(PREFIX, [0.375, 0.625, 1]), (THREE_TARGETS, [0.467129, 0.282871, 0.25])]
+)
+def test_a_wrong_total_moves_numbers_by_the_centre(table, shares):
+    plan = structured((), fn.Domain(x=fn.Ordered(0, 2)), [table])
+    answers = [np.zeros(n, dtype=np.int64) for n in plan.table_part.strategy.lengths]
+    name = plan.publication.workload.tables[0].name
+    one, other = (RebuiltTables(plan.table_part, answers, np.array(float(n))).table(name) for n in (100, 107))
+    np.testing.assert_allclose((other - one) / 7, shares, atol=1e-6)
+
+
+def centred_to(rows, index):
+    """Return rows less their means over the cells of each public total."""
+    total = np.zeros((len(rows), index.max() + 1))
+    np.add.at(total.T, index, rows.T)
+    return rows - (total / np.maximum(np.bincount(index), 1))[:, index]
+
+
+def drawn_publication(rng):
+    """Return a domain, with rules in half of all cases, its tables, and the attributes of public totals."""
+    last = int(rng.integers(1, 4))
+    domain = fn.Domain(
+        f=fn.Categorical(["p", "q", "r"][: rng.integers(2, 4)]),
+        e=fn.Categorical([0, 1]),
+        g=fn.Categorical(["u", "v", "w"]),
+        x=fn.Ordered(0, last),
+    )
+    if rng.random() < 0.5:
+        domain = domain.without(f="p", g="u")
+        domain = domain.without(g="v", x=0) if rng.random() < 0.5 else domain
+    tables = []
+    for i in range(rng.integers(1, 5)):
+        displayed, views = [a for a in domain if rng.random() < 0.5], {}
+        if "x" in displayed and rng.random() < 0.5:
+            displayed.remove("x")
+            views[rng.choice(["cumulative", "ranges"])] = "x"
+        if "g" in displayed and rng.random() < 0.3:
+            displayed.remove("g")
+            views["groups"] = {"g": {"one": ["u", "v"], "any": ["u", "v", "w"]}}
+        tables.append(fn.table(*displayed, variance=float(rng.uniform(0.5, 4)), name=f"t{i}", **views))
+    used = {a for t in tables for a in t.attributes}
+    return domain, tables, tuple(rng.permutation([a for a in domain if a in used and rng.random() < 0.5]).tolist())
+
+
+def by_attributes(counts, domain, names):
+    """Return counts by some attributes, in order."""
+    axes = [list(domain).index(a) for a in names]
+    shape = [domain[a].size for a in names]
+    return counts.transpose([*axes, *(i for i in range(len(domain)) if i not in axes)]).reshape(*shape, -1).sum(axis=-1)
+
+
+def possible_cells(domain):
+    """Return True for each joint cell that is in the list of every joint axis."""
+    out, index = np.ones([domain[a].size for a in domain], dtype=bool), np.indices([domain[a].size for a in domain])
+    for joint in domain.axes.joint.values():
+        listed = np.zeros([domain[a].size for a in joint.names], dtype=bool)
+        listed[tuple(np.array(joint.cells).T)] = True
+        out &= listed[tuple(index[list(domain).index(a)] for a in joint.names)]
+    return out
+
+
+def margins_counted(counts, domain, margins):
+    """Return the counts by the axes of each margin, joint axes among them."""
+    index, out = np.indices(counts.shape).reshape(counts.ndim, -1), {}
+    for margin in margins:
+        places, shape = [], []
+        for a in margin:
+            joint = domain.axes.joint.get(a)
+            columns = [index[list(domain).index(name)] for name in (joint.names if joint else [a])]
+            if joint:
+                cells = {cell: i for i, cell in enumerate(joint.cells)}
+                columns = [
+                    np.array([cells.get(cell, 0) for cell in zip(*map(np.ndarray.tolist, columns), strict=True)])
+                ]
+            places += columns
+            shape.append(len(joint.cells) if joint else domain[a].size)
+        flat = np.ravel_multi_index(places, shape) if places else np.zeros(counts.size, dtype=int)
+        out[margin] = np.bincount(flat, counts.ravel(), minlength=int(np.prod(shape))).astype(np.int64).reshape(shape)
+    return out
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32))
+def test_structured_totals_follow_the_definition(seed):
+    """Ranges, groups, joint cells with rules: price, answers, variances, sums and the checker, against all cells."""
+    rng = np.random.default_rng(seed)
+    domain, tables, public = drawn_publication(rng)
+    plan = None
+    # all tables may follow from the totals, or a table count no possible record
+    with contextlib.suppress(SpecError, WorkloadError):
+        plan = structured(public, domain, tables)
+    if plan is None:
+        return
+    part, domain, names = plan.table_part, plan.publication.domain, [t.name for t in tables]
+    assert plan.gap <= GAP
+    assert fn.Plan.from_json(plan.to_json()).to_json() == plan.to_json()
+    assert [*checker.check(plan.to_json().encode())][-1].startswith("  bound as stated")
+    possible = possible_cells(domain)
+    counts = np.where(possible, rng.integers(0, 50, possible.shape), 0)
+
+    def answers(x):
+        counted = margins_counted(x, domain, part.strategy.margins())
+        return part.strategy.exact_answers(counted, plan.publication.adjacency, 10**6)
+
+    totals = by_attributes(counts, domain, public)
+    lines = [",".join(map(str, [*(domain[a].cell_names[i] for a, i in zip(public, c, strict=True)), totals[c]]))
+             for c in np.ndindex(*totals.shape)]  # fmt: skip
+    file = parse_totals("t.csv", "\n".join([",".join([*public, "number"]), *lines]), plan.publication.public, domain)
+    exact, queries = answers(counts), workload_matrix(plan.publication.workload)
+    rebuilt = RebuiltTables(part, exact, file.numbers)
+    numbers = np.concatenate([rebuilt.table(name).ravel() for name in names])
+    np.testing.assert_allclose(numbers, queries @ counts.ravel(), atol=1e-6)
+    # the measured rows, from data of one record
+    cells = np.flatnonzero(possible)
+    units = (np.eye(1, counts.size, i, dtype=int).reshape(counts.shape) for i in cells.tolist())
+    rows = np.array([np.concatenate(answers(x)) for x in units]).T.astype(float)
+    rows /= np.concatenate([np.repeat(s, n) for s, n in part.strategy.runs])[:, None]
+    assert (rows**2).sum(axis=0).max() == pytest.approx(float(plan.loss.cost_squared), rel=1e-9)
+    shape = [domain[a].size for a in public]
+    places = [np.indices(counts.shape)[list(domain).index(a)].ravel()[cells] for a in public]
+    index = np.ravel_multi_index(places, shape) if public else np.zeros(len(cells), dtype=int)
+    # no row keeps a sign on the cells of a public total
+    assert all((rows[:, index == f].min(axis=1) <= 0).all() for f in set(index.tolist()) if not public)
+    solution = centred_to(queries[:, cells].astype(float), index) @ np.linalg.pinv(centred_to(rows, index), rcond=1e-9)
+    stated = np.concatenate([part.table_variances(name).ravel() for name in names])
+    np.testing.assert_allclose(stated, (solution**2).sum(axis=1), rtol=LOOSE, atol=1e-7)
+    # for any answers, counts by public attributes are the integers of the file
+    result = fn.Release(plan, [y + rng.integers(-(10**6), 10**6, len(y)) for y in exact], public_totals=file)
+    for names_left in {public, public[1:], public[:1], ()}:
+        with contextlib.suppress(ReleaseError):
+            counted = result.count(by=list(names_left))
+            assert np.array_equal(np.asarray(counted.value), by_attributes(counts, domain, names_left))
+            assert not np.any(counted.std_error)
+
+
+def test_a_row_that_measures_totals_is_found_by_the_program_without_fitnoise():
+    document = json.loads(structured(("f",)).to_json())
+    group = next(g for g in document["tables"][0]["strategy"] if g["attributes"] == [[]])
+    group["basis"] = [[x + 10**9 for x in row] for row in group["basis"]]
+    with pytest.raises(Wrong, match="measures public totals"):
+        [*checker.check(json.dumps(document).encode())]
+    with refused("plan.public-total-measured"):
+        fn.Plan.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(("excluded", "is_slack"), [(["v", "w"], True), (["w"], False)])
+def test_a_cell_of_few_records_may_cost_less(excluded, is_slack):
+    """Rules leave the cells of public totals unequal: a slack one gets no weight, and the price stays true."""
+    domain = fn.Domain(f=fn.Categorical(["p", "q"]), g=fn.Categorical(["u", "v", "w"]))
+    for value in excluded:
+        domain = domain.without(f="q", g=value)
+    plan = structured(("f",), domain, [fn.table("f", "g", variance=1), fn.table("g", variance=0.5)])
+    assert plan.gap <= GAP
+    profile = plan.table_part.strategy.profile()
+    assert (float(min(profile)) < 0.9 * float(max(profile))) is is_slack
+    assert [*checker.check(plan.to_json().encode())][-1].startswith("  bound as stated")
+
+
+def test_a_number_in_a_cell_that_no_record_has_is_an_error_of_the_file():
+    domain = fn.Domain(f=fn.Categorical(["p", "q"]), g=fn.Categorical(["u", "v"])).without(f="q", g="v")
+    stated = KnownTotals(("f", "g"), REGISTER)
+    domain = fn.plan(fn.Workload(domain, [fn.table("f", "g", variance=1)])).publication.domain
+    text = "f,g,number\np,u,3\np,v,4\nq,u,5\nq,v,{}\n"
+    assert parse_totals("t.csv", text.format(0), stated, domain).numbers.tolist() == [[3, 4], [5, 0]]
+    with refused("release.public-cell-impossible"):
+        parse_totals("t.csv", text.format(1), stated, domain)
+
+
+def test_plans_with_centres_are_not_refined():
+    with refused("plan.refine-with-public-totals"):
+        structured(("f",), refine=True)
+    # without a centre they are
+    assert structured(("f",), tables=[fn.table("f", "e", variance=1)], refine=True).gap <= GAP
+
+
+def test_a_structured_release_does_not_depend_on_the_totals_of_the_data(tmp_path, monkeypatch):
+    """Data of equal measured integers and other totals give the same release, byte for byte."""
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(7).discrete_gaussians)
+    plan = structured(("f",), tables=[fn.table("f", cumulative="x", variance=90), fn.table("x", variance=40)])
+    counts = np.random.default_rng(5).integers(20, 90, (3, 2, 4))
+    adjacency, strategy = plan.publication.adjacency, plan.table_part.strategy
+    # a change of data that no measured integer shows: a multiple of the weights of the centres
+    change = unmeasured_change(plan)
+    answers = [
+        strategy.exact_answers(margins_counted(x, ORDERED, strategy.margins()), adjacency, 10**9)
+        for x in (counts, counts + change)
+    ]
+    for one, other in zip(*answers, strict=True):
+        assert one.tolist() == other.tolist()
+    assert (change.sum(axis=(1, 2)) > 0).all()
+    text = "f,number\n" + "".join(f"{a},{n}\n" for a, n in zip("pqr", counts.sum(axis=(1, 2)), strict=True))
+    out = []
+    for name, data in (("one", counts), ("other", counts + change)):
+        (tmp_path / name).mkdir()
+        release(tmp_path / name, text, data, plan)
+        content = files(tmp_path / name / "out")
+        document = json.loads(content.pop("release.json"))
+        del document["ledger"]  # its digest covers the time and the salt of the charge
+        out.append((content, to_json(document)))
+    assert out[0] == out[1]
+
+
+def unmeasured_change(plan):
+    """Return whole numbers of records, by f, e and x, that change no measured integer."""
+    (basis,) = {g.basis.tobytes(): g.basis for g in plan.table_part.strategy.groups}.values()
+    ((*null,),) = null_space(basis.astype(float)).T
+    weights = np.rint(np.array(null) / sum(null) * 2**CENTRE_BITS).astype(int)
+    assert not (basis @ weights).any()
+    return np.array([1, 2, 3])[:, None, None] * np.array([1, 0])[:, None] * weights
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("public", [("f",), ("x",), ("f", "x")])
+def test_intervals_of_structured_tables_hold_as_often_as_they_say(public):
+    """10,000 draws of the sampled noise: numbers are within their margins as often as stated."""
+    part = structured(public).table_part
+    names = [t.name for t in part.publication.workload.tables]
+    empty = np.zeros([ORDERED[a].size for a in public])
+    ends = np.cumsum(part.strategy.lengths)[:-1]
+    units = (np.split(row, ends) for row in np.eye(sum(part.strategy.lengths), dtype=np.int64))
+    rebuilt = [RebuiltTables(part, x, empty) for x in units]
+    effects = np.stack([np.concatenate([r.table(name).ravel() for name in names]) for r in rebuilt])
+    scales = np.concatenate([np.repeat(s, n) for s, n in part.strategy.runs])
+    noises = noise.discrete_gaussians(scales, np.full(len(scales), 10_000)).reshape(len(scales), -1).astype(float)
+    margins = np.concatenate([part.table_margins(name).ravel() for name in names])
+    inside = np.abs(noises.T @ effects) <= margins + 1e-9
+    for j in np.flatnonzero(margins > 1e-6).tolist():
+        assert as_often_as(inside[:, j], 0.95)
+    assert inside[:, margins <= 1e-6].all()

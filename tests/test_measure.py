@@ -179,7 +179,12 @@ def test_check_count_charge_and_only_then_noise(plan, people, tmp_path):
     rho = ceil_dyadic(plan.loss.rho)
     assert [e[0] for e in events] == ["check", "count", *["noise"] * len(plan.table_part.strategy.sectors)]
     assert events[0][1] == ("age", "income", "owner", "region", "sex")
-    assert events[2:] == [("noise", s.scale, s.answers, "charge", rho) for s in plan.table_part.strategy.sectors]
+    runs = [
+        x
+        for scales, counts in plan.table_part.strategy.runs
+        for x in zip(scales.tolist(), counts.tolist(), strict=True)
+    ]
+    assert events[2:] == [("noise", scale, count, "charge", rho) for scale, count in runs]
     assert result.charge.rho == rho
 
 
@@ -811,7 +816,7 @@ def test_every_answer_has_its_own_fresh_draw(plan, people):
     assert len(set(differences)) > len(differences) / 2
     assert (differences == 0).sum() < len(differences) / 4
     exact = exact_answers(plan, histogram_of(plan, people))
-    scales = np.concatenate([np.full(s.answers, s.scale) for s in plan.table_part.strategy.sectors])
+    scales = np.concatenate([np.repeat(each, counts) for each, counts in plan.table_part.strategy.runs])
     assert np.abs((both[0] - exact).astype(float) / scales).max() < 12
 
 

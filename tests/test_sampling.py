@@ -134,9 +134,8 @@ def draw_noise(kind, plan, trials):
     strategy = plan.table_part.strategy
     if kind == "pure":
         return noise.discrete_laplace(strategy.scale, trials * sum(strategy.lengths)).reshape(trials, -1)
-    return np.column_stack(
-        [noise.discrete_gaussian(float(s.scale), trials) for s in strategy.sectors for _ in range(s.answers)]
-    )
+    scales = np.concatenate([np.repeat(each, counts) for each, counts in strategy.runs])
+    return np.column_stack([noise.discrete_gaussian(x, trials) for x in scales.tolist()])
 
 
 @pytest.mark.parametrize("kind", PLANS)

@@ -1,6 +1,7 @@
 """Exact prices, by brute force over neighbours."""
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 from conftest import zoo_plan
-from dense import centring, group_of, strategy_matrix
-from designs import cells_over, of_margins, of_sectors
+from dense import centring, group_of, kron, strategy_matrix
+from designs import answer_count, cells_over, of_margins, of_sectors
 from fitnoise.kernel.designs import linear, sectors
-from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
+from fitnoise.kernel.designs._base import INT64_SAFE_BOUND, PublicCells
 from fitnoise.kernel.designs.linear import MAX_SCALE, axis_rows, centre
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.sectors import (
@@ -36,6 +37,89 @@ SMALL = [
     "integers of low rank",
     "five structured cells",
 ]
+
+
+def with_public(cells, exchangeable, places):
+    return replace(cells, public=PublicCells(exchangeable, places))
+
+
+@pytest.mark.parametrize(
+    ("row", "is_refused"),
+    [
+        ([1, -1, 2, 0, -1], False),
+        ([0, 0, 2, -1, 0], False),
+        ([0, 0, 0, 0, 0], True),
+        ([1, 1, 1, 1, 1], True),
+        ([10**6 + 1, 10**6, 10**6, 10**6, 10**6], True),
+        ([1, -1, 1, 2, 1], True),
+        ([-1, -2, 1, -2, 1], True),
+    ],
+)
+def test_rows_that_measure_public_totals_are_refused(row, is_refused):
+    """On the cells of each public total, a row has entries on both sides of 0 or 0 itself, and is not 0."""
+    cells = with_public(cells_over((3, 2), 5), (0,), (0, 0, 1, 1, 1))
+    for names in ((), (0,)):
+        if is_refused:
+            with refused("plan.public-total-measured"):
+                of_sectors(cells, ([row], {names: ([[1]], 1024)}))
+        else:
+            of_sectors(cells, ([row], {names: ([[1]], 1024)}))
+    # a sector of another attribute measures no total
+    of_sectors(cells, ([row], {(0, 1): ([[1]], 1024)}))
+    # the mixing counts: 0 is a combination of two rows that are not
+    with refused("plan.public-total-measured"):
+        of_sectors(cells, ([row, [-x for x in row]], {(): ([[1, 1], [1, 0]], 1024)}))
+
+
+@pytest.mark.parametrize("places", [(0, 0), (0, 0, 1, 1), (0, -1, 1)])
+def test_public_cells_fit_the_structured_cells(places):
+    with refused("plan.design-public-cells-misfit"):
+        with_public(cells_over((2,), 3), (0,), places)
+
+
+def centred_strategy(rng):
+    """Return a strategy with centres in the sectors of public attributes, and its rows over all cells as Fractions.
+
+    The rows are A B x − k x_F, from B and integer weights of each centre.
+    """
+    sizes, n, scale = rng.integers(2, 4, rng.integers(0, 3)).tolist(), int(rng.integers(2, 5)), 64
+    exchangeable = tuple(a for a in range(len(sizes)) if rng.random() < 0.5)
+    places = np.unique(rng.integers(0, 2, n), return_inverse=True)[1]
+    weights = rng.integers(0, 5, n)
+    for f in set(places.tolist()):  # weights of each cell of F add up to 16
+        here = np.flatnonzero(places == f)
+        weights[here[0]] += 16 - weights[here].sum()
+    cells, groups, rows = with_public(cells_over(sizes, n), exchangeable, tuple(places.tolist())), [], []
+    for names in (x for k in range(len(sizes) + 1) for x in itertools.combinations(range(len(sizes)), k)):
+        k = int(rng.integers(1, 3))
+        basis, mixing = rng.integers(-3, 4, (k, n)), rng.integers(-3, 4, (k, k))
+        centres = np.array([(basis * weights)[:, places == f].sum(axis=1) for f in range(places.max() + 1)]).T
+        is_inside = set(names) <= set(exchangeable)
+        integers = 16 * basis - centres[:, places] if is_inside else basis
+        if is_inside and not (mixing @ integers).any(axis=1).all():
+            continue
+        groups.append((integers.tolist(), {names: (mixing.tolist(), scale)}))
+        free = [centring(m) if a in names else np.ones((1, m), np.int64) for a, m in enumerate(sizes)]
+        outer = kron(free)
+        if is_inside:
+            # k by cell of F is subtracted from the counts by F.
+            k_of_cell = (mixing @ centres)[:, places]
+            rows.append(np.kron(outer, 16 * mixing @ basis) - np.kron(outer, k_of_cell))
+        else:
+            rows.append(np.kron(outer, mixing @ basis))
+    return (of_sectors(cells, *groups), np.concatenate(rows), scale) if groups else None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_prices_with_centres_are_those_of_all_neighbours(seed):
+    """In 5 times 100 strategies: one record added, and one in place of any other, also in another cell of F."""
+    rng = np.random.default_rng(seed)
+    strategies = (x for x in iter(lambda: centred_strategy(rng), 0) if x is not None)
+    for strategy, rows, scale in itertools.islice(strategies, 100):
+        columns = rows.astype(object).T
+        assert strategy.cost_squared(ADD) == max(Fraction(int((x * x).sum()), scale**2) for x in columns)
+        pairs = itertools.combinations_with_replacement(columns, 2)
+        assert strategy.cost_squared(REPLACE) == max(Fraction(int(((x - y) ** 2).sum()), scale**2) for x, y in pairs)
 
 
 def test_many_attributes_get_the_bound_that_needs_no_search():
@@ -328,7 +412,7 @@ def test_sectors_by_hand():
     assert (s.answers, s.lengths, s.portions.tolist(), s.scales.tolist()) == (11, (8, 3), [6, 2, 3], [2.0, 1.0, 4.0])
     assert [g.starts.tolist() for g in s.groups] == [[0, 6, 8], [0, 3]]
     assert [g.weights.tolist() for g in s.groups] == [[6, 1], [6]]
-    assert [(x.attributes, x.sizes, x.answers, x.scale) for x in s.sectors] == [
+    assert [(x.attributes, x.sizes, answer_count(x), x.scale) for x in s.sectors] == [
         ((0,), (3,), 6, 2.0), ((1,), (2,), 2, 1.0), ((0, 1), (3, 2), 3, 4.0),
     ]  # fmt: skip
     assert [magnitudes(g, 10) for g in s.groups] == [{(3,): 10 * 2 * 2, (2,): 10 * 3}, {(3, 2): 10 * 2 * 2}]
@@ -418,8 +502,8 @@ def test_magnitude_bounds_every_transform(rng):
     start = 0
     for group in plan.table_part.strategy.groups:
         for s in map(group.sector, range(len(group))):
-            block = rows[start : start + s.answers]
-            start += s.answers
+            block = rows[start : start + answer_count(s)]
+            start += answer_count(s)
             magnitude = group.magnitude(np.arange(len(group)), s.sizes, 7)
             assert max(abs(int(x)) for x in block.ravel()) * 7 <= magnitude
 

@@ -17,6 +17,7 @@ from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import noise
+from fitnoise.kernel.designs._base import PublicCells
 from fitnoise.kernel.domain import cell_key
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.losses import Loss
@@ -148,20 +149,25 @@ def test_many_attributes_within_leave_few_patterns():
 
 @given(drawings)
 def test_the_kernel_measures_no_row_that_the_totals_give(case):
-    """A design passes if and only if its rows of a sector of these attributes alone change sign, or touch 0."""
+    """A design exists if and only if its rows of a sector of public attributes alone change sign, or touch 0."""
     sizes, cells, seed = case
     rng = np.random.default_rng(seed)
     design, held = draw_design(tuple(sizes), cells, rng), {a for a in range(len(sizes)) if rng.random() < 0.6}
     inside = [s.rows for s in design.sectors if held.issuperset(s.attributes)]
     good = all(min(row) <= 0 <= max(row) and any(row) for rows in inside for row in rows.tolist())
     names = tuple(f"a{a}" for a in held)
-    if good or not names:
-        design.check_within(names)
+    structure = replace(design.structure, public=PublicCells(tuple(sorted(held)), (0,) * cells))
+    if good:
+        replace(design, structure=structure).check_within(names)
+        with refused("plan.within-total-measured"):
+            replace(design, structure=structure).check_within((*names, "other"))
     else:
+        with refused("plan.public-total-measured"):
+            replace(design, structure=structure)
+    design.check_within(())
+    if names:
         with refused("plan.within-total-measured"):
             design.check_within(names)
-    with refused("plan.within-total-measured"):
-        design.check_within((*names, "other"))
 
 
 def test_answers_of_a_plan_within_cost_a_record_that_comes_or_goes_a_finite_amount():

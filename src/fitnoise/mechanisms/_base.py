@@ -31,7 +31,7 @@ from fitnoise.request.publication import Publication
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import exchangeable_attributes
 from fitnoise.solving.certificates import Certificate
-from fitnoise.solving.sectors import Decomposition, TableGroup
+from fitnoise.solving.sectors import Decomposition, TableGroup, public_cells
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
@@ -181,7 +181,9 @@ class Codec(abc.ABC):
         free, bound = exchangeable_attributes(request.workload, request.structured_attributes)
         steps = request.workload.domain.steps
         amounts = tuple((a, steps[a]) for a in bound if a in steps)
-        return CellStructure(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts)
+        names = request.public_attributes
+        public = None if names is None else public_cells(request.workload.domain, free, bound, names)
+        return CellStructure(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts, public)
 
     @abc.abstractmethod
     def decomposition(self, part: TablePart) -> Decomposition:

@@ -29,6 +29,10 @@ SUM_OF_ALL = -1
 """Mark for the sum over all positions of an attribute, in place of a position."""
 
 
+SUM_ROUNDING = 1e-12
+"""The share of the largest of its terms below which a sum of noises that should cancel is rounding."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class TableNumbers:
@@ -125,7 +129,13 @@ class TableNumbers:
     def rows(self, members: Members, factor: Floats) -> Floats:
         """Return L times a factor (k, d), with sums along every structured attribute, (rows, d)."""
         products = members.answers(factor.T).T.reshape(*self.group.inner_shape, -1)
-        return with_sums(products, len(self.group.inner_shape)).reshape(-1, products.shape[-1])
+        axes = len(self.group.inner_shape)
+        rows = with_sums(products, axes).reshape(-1, products.shape[-1])
+        if self.part.decomposition.public is not None:
+            # Sums that follow from public totals have no noise, and their rounding errors would be some.
+            sizes = with_sums(np.abs(products), axes).reshape(rows.shape)
+            rows[np.abs(rows).max(axis=1) <= SUM_ROUNDING * sizes.max(axis=1)] = 0
+        return rows
 
 
 def with_sums(x: Floats, axes: int) -> Floats:

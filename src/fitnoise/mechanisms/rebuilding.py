@@ -20,11 +20,14 @@ from typing import cast, final
 
 import numpy as np
 
+from fitnoise.algebra import rules
+from fitnoise.algebra.operators import Operator
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
+from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows
 from fitnoise.mechanisms.estimation import AxisEstimation, SectorIndex, SectorTablesPart
+from fitnoise.mechanisms.numbers import with_sums
 from fitnoise.request.workloads import list_names
-from fitnoise.solving.sectors import Members, TableGroup
+from fitnoise.solving.sectors import Decomposition, Members, TableGroup, cell_means
 
 NUMBERS_PER_BATCH = 2**22
 """Largest number of values in one stack of rebuilt tables."""
@@ -79,8 +82,19 @@ class RebuiltTables:
         self._answers = tuple(answers) if parts == 1 else tuple(y.astype(np.float64) / parts for y in answers)
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
-        """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
-        return self._estimation.estimates(self._answers, group, sectors)
+        """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k).
+
+        In sectors of public attributes, it is that of the basis less its means over the public cells. The totals give
+        the difference.
+        """
+        thetas = self._estimation.estimates(self._answers, group, sectors)
+        sector_group = self.part.decomposition.groups[group]
+        places = self.part.decomposition.public_places(sector_group)
+        if self._totals is not None and places is not None:
+            means = cell_means(sector_group.basis, places)
+            for i, axes in enumerate(sector_group.attributes[sectors].tolist()):
+                thetas[i] -= _centred(self._public_table(axes, self._totals)[..., : means.shape[1]] @ means.T)
+        return thetas
 
     def table(self, name: str) -> Floats:
         """Return one table, in its shape.
@@ -125,8 +139,9 @@ class RebuiltTables:
         sizes = [d.sizes[a] for a in group.axes[here[0]]]
         total = np.zeros((len(here), *sizes, group.variances.shape[1]))
         if self._totals is not None:
-            rows = group.axes[here].tolist()
-            total += np.stack([self._table_of_totals(axes, self._totals) for axes in rows])[..., None]
+            rows, means = group.axes[here].tolist(), _public_means(self.part.decomposition, group.queries)
+            for i, axes in enumerate(rows):
+                total[i] += self._public_table(axes, self._totals)[..., : means.shape[1]] @ means.T
         for number, members, pairs in self._routes(group, here):
             for axes, tables, sectors in pairs:
                 inner = members.answers(self.estimates(number, sectors))
@@ -140,37 +155,77 @@ class RebuiltTables:
         for axis, view in enumerate(group.views):
             if view is not None:
                 total = np.moveaxis(view.mv(np.moveaxis(total, 1 + axis, 0)), 0, 1 + axis)
-        return group.columns(total.reshape(*total.shape[:-1], *group.inner_shape))
+        rebuilt = group.columns(total.reshape(*total.shape[:-1], *group.inner_shape))
+        if self._totals is not None:
+            for i, number in enumerate(group.tables[here].tolist()):
+                self._set_public(number, rebuilt[i, ...])
+        return rebuilt
 
-    def _table_of_totals(self, axes: Sequence[int], totals: Floats) -> Floats:
-        """Return the public totals as a table along some axes, with equal shares for the values of other attributes."""
+    def _public_table(self, axes: Sequence[int], totals: Floats) -> Floats:
+        """Return the public totals by some axes and the structured public cells, with equal shares for other values.
+
+        Returns:
+            The totals, (n_a for a in axes…, public cells).
+        """
         d = self.part.decomposition
-        is_public, ordered = self._totals_by([d.exchangeable[a] for a in axes], totals)
-        public = [a for a, x in zip(axes, is_public, strict=True) if x]
+        names = [d.exchangeable[a] for a in axes]
+        public = self.part.publication.public_attributes or ()
+        inner = [i for i, a in enumerate(public) if a not in d.exchangeable]
+        shared = [public.index(a) for a in names if a in public]
+        others = [i for i in range(totals.ndim) if i not in (*shared, *inner)]
+        summed = totals.transpose([*shared, *inner, *others]).sum(
+            axis=tuple(range(totals.ndim - len(others), totals.ndim))
+        )
         shape = [d.sizes[a] for a in axes]
-        others = math.prod(n for a, n in zip(axes, shape, strict=True) if a not in public)
-        lengths = [n if a in public else 1 for a, n in zip(axes, shape, strict=True)]
-        return np.broadcast_to(ordered.reshape(lengths) / others, shape)
+        lengths = [n if a in public else 1 for a, n in zip(names, shape, strict=True)]
+        shares = math.prod(n for a, n in zip(names, shape, strict=True) if a not in public)
+        by_cell = summed.reshape(*lengths, -1) / shares
+        return np.broadcast_to(by_cell, (*shape, by_cell.shape[-1]))
 
-    def public_sums(self, table: int) -> tuple[tuple[bool, ...], Floats] | None:
-        """Return the public totals that a table shows, by its public attributes; None without public totals.
+    def with_sums(self, table: int) -> Floats:
+        """Return a table with the sums along each column, where those that follow from public totals are exact.
 
         Args:
             table: The index of the table.
-
-        Returns:
-            For each attribute of the table, True if it is public, and the totals by those that are.
         """
-        if self._totals is None:
-            return None
-        return self._totals_by(self.part.publication.workload.tables[table].attributes, self._totals)
+        numbers = self.table(self.part.publication.workload.tables[table].name)
+        out = with_sums(numbers, numbers.ndim)
+        self._set_public(table, out)
+        return out
 
-    def _totals_by(self, names: Sequence[str], totals: Floats) -> tuple[tuple[bool, ...], Floats]:
-        """Return for each of some attributes if it is public, and the public totals by those that are, in order."""
-        public = self.part.publication.public_attributes or ()
-        shared = [a for a in public if a in names]
-        summed = totals.sum(axis=tuple(i for i, a in enumerate(public) if a not in names))
-        return tuple(a in public for a in names), summed.transpose([shared.index(a) for a in names if a in public])
+    def _set_public(self, table: int, numbers: Floats) -> None:
+        """Set the numbers of a table, with or without sums along columns, that follow from public totals.
+
+        In sums whose noise cancels, rounding errors would remain.
+        """
+        workload, public = self.part.publication.workload, self.part.publication.public_attributes or ()
+        stated = workload.tables[table]
+        # Sums of amounts weigh other attributes by steps.
+        if self._totals is None or stated.weights(workload.domain):
+            return
+        exact = self._totals.sum(axis=tuple(i for i, a in enumerate(public) if a not in stated.attributes))
+        shared = [a for a in public if a in stated.attributes]
+        exact = exact.transpose([shared.index(a) for a in stated.attributes if a in public])
+        places: list[Indices] = []
+        for axis, (a, length) in enumerate(zip(stated.attributes, numbers.shape, strict=True)):
+            view = with_sums(rules.dense(stated.view(a).operator(workload.domain[a])), 1)[:length]
+            if a in public:
+                places.append(np.arange(length))
+                exact = np.moveaxis(np.tensordot(view, exact, axes=(1, axis)), 0, axis)
+            else:
+                # A row that counts every value equally.
+                constant = np.flatnonzero((view == view[:, :1]).all(axis=1))
+                places.append(constant)
+                exact = np.moveaxis(np.multiply.outer(view[constant, 0], exact), 0, axis)
+        numbers[np.ix_(*places)] = exact
+
+
+def _public_means(d: Decomposition, queries: Array | Operator) -> Floats:
+    """Return the means of a table's queries over each public cell, (m, public cells)."""
+    if d.public is None:
+        return np.zeros((queries.shape[0], 0))
+    rows = queries if isinstance(queries, np.ndarray) else rules.dense(queries)
+    return cell_means(rows, np.array(d.public.places))
 
 
 @final

@@ -20,7 +20,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.estimation import SectorTablesPart
-from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, with_sums
+from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums
 from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.reading.refusals import UNCOMPUTED
 
@@ -104,13 +104,7 @@ class AnswerSource:
     def values(self, table: int) -> Floats:
         """Return all numbers of a table, and their sums along columns, as one vector."""
         if table not in self._table_numbers:
-            numbers = self.rebuilt.table(self.part.publication.workload.tables[table].name)
-            summed = with_sums(numbers, numbers.ndim)
-            if (public_sums := self.rebuilt.public_sums(table)) is not None:
-                # Rounding errors would remain in sums whose noise cancels, and counts by public attributes are exact.
-                is_public, totals = public_sums
-                summed[tuple(slice(None) if x else -1 for x in is_public)] = with_sums(totals, totals.ndim)
-            self._table_numbers[table] = summed.ravel()
+            self._table_numbers[table] = self.rebuilt.with_sums(table).ravel()
         return self._table_numbers[table]
 
     @cached_property

@@ -22,6 +22,7 @@ from fitnoise.kernel.codings import Code
 from fitnoise.request.arguments import refuse_unless_fields_fit
 from fitnoise.request.csv_rows import codes_from_texts
 from fitnoise.request.domain import Domain
+from fitnoise.request.joint_axes import cells_along
 
 NUMBER = "number"
 """The column of a file of public totals that has the numbers of records."""
@@ -234,7 +235,29 @@ def parse_totals(name: str, text: str, stated: KnownTotals, domain: Domain) -> T
             UNMEASURED,
             place="public",
         )
+    _refuse_impossible(numbers, stated, domain, beginning)
     return TotalsFile(name, text, numbers)
+
+
+def _refuse_impossible(numbers: Floats, stated: KnownTotals, domain: Domain, beginning: str) -> None:
+    """Raise ReleaseError if a number above 0 is in a cell that no record can have."""
+    for joint in domain.axes.joint.values():
+        positions = [i for i, a in enumerate(stated.attributes) if a in domain.axes.attributes_of(joint.name)]
+        columns = [cells_along(domain, joint, stated.attributes[i]) for i in positions]
+        possible = np.zeros([numbers.shape[i] for i in positions], dtype=bool)
+        possible[tuple(columns)] = True
+        shape = [n if i in positions else 1 for i, n in enumerate(numbers.shape)]
+        wrong = (numbers > 0) & ~possible.reshape(shape)
+        if wrong.any():
+            cell = np.argwhere(wrong)[0].tolist()
+            raise ReleaseError(
+                "public-cell-impossible",
+                f"{beginning} the number {int(numbers[tuple(cell)])} for {_cell_text(domain, stated, cell)}.",
+                "No record can have these values, by the rules about impossible cells or by what the attributes read.",
+                "Write 0, or correct the rules and plan again.",
+                UNMEASURED,
+                place="public",
+            )
 
 
 def _cell_text(domain: Domain, stated: KnownTotals, cell: Sequence[int]) -> str:

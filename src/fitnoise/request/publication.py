@@ -1168,7 +1168,7 @@ class Publication:
                 )
 
     def _check_public(self) -> None:
-        """Raise SpecError unless all tables show attributes value by value, and count the records that totals count."""
+        """Raise SpecError unless tables and settings fit public totals, and count the records that totals count."""
         held = self.unit.within
         is_counted_here = self.public is not None and self.public.is_counted_here
         if is_counted_here != bool(held) or (held and self.public and held != tuple(sorted(self.public.attributes))):
@@ -1190,13 +1190,14 @@ class Publication:
         if self.public is None:
             return
         domain, public = self.workload.domain, self.public.attributes
+        is_replaced = self.unit.neighbours is Neighbours.REPLACE_ONE
         refused = {
             "an id, which counts only some records of a person": self.unit.id is not None,
             "once_per, per_value, separation, fixed or sum_within_unit": bool(
                 self.unit.pattern or self.unit.sum_within_unit
             ),
             "dropped records": bool(domain.drops(self.source.drops)),
-            "rules about impossible cells": bool(domain.rules),
+            "rules about impossible cells, with replaced records": bool(domain.rules) and is_replaced,
             "further tables": bool(self.further_tables),
             "within with further units or questions": bool(held and (self.other_units or self.questions)),
             "plans on the same records": bool(self.composed_with),
@@ -1216,29 +1217,40 @@ class Publication:
                     "No plan was made.",
                     place="public",
                 )
+        if any(isinstance(x, Table) and x.matrix is not None for x in self.workload.tables.parts):
+            raise SpecError(
+                "public-with-matrix",
+                "The publication has public totals, and a table is a matrix of queries.",
+                "Public totals are for tables of attributes.",
+                "State the queries as tables, or remove the public totals.",
+                "No plan was made.",
+                place="public",
+            )
         free, bound = exchangeable_attributes(self.workload)
-        if bound:
+        if bound and is_replaced:
             raise SpecError(
                 "public-with-structure",
                 f"The publication has public totals, and its tables show {bound} by ranges, groups, sums or targets by "
                 "value, or together with another attribute of the same column.",
-                "With public totals, tables show each attribute value by value, with one target for all values.",
-                "Change these tables, or remove the public totals.",
+                "With public totals and replaced records, tables show each attribute value by value, with one target "
+                "for all values.",
+                "Change these tables, set add-or-remove-one neighbours, or remove the public totals.",
                 "No plan was made.",
                 place="public",
             )
-        possible = [a for a in free if a in set(domain) and domain[a].tree is None]
+        used = used_attributes(self.workload)
+        possible = [a for a in domain if a in used and domain[a].tree is None and a not in domain.steps]
         for a in public:
             if a not in possible:
                 raise SpecError(
                     "public-attribute-not-shown",
-                    f"The public totals are by {a!r}, which no table shows, or which has places.",
-                    f"Each must be an attribute without levels that a table shows: {possible}.",
+                    f"The public totals are by {a!r}, which no table shows, or which has places or amounts.",
+                    f"Each must be an attribute that a table shows, without levels and amounts: {possible}.",
                     "Name such an attribute, or remove it.",
                     "No plan was made.",
                     place="public.by",
                 )
-        if all(domain.sizes[a] == 1 for a in free if a not in public):
+        if all(domain.sizes[a] == 1 for a in (*free, *bound) if a not in public):
             raise SpecError(
                 "public-knows-all-tables",
                 f"All tables follow from the public totals by {list(public)}.",

@@ -35,6 +35,9 @@ In every sector diag(p) becomes
 The mean E is over the values of the two records in exchangeable attributes. If records differ only in these, the mean
 cost of a set multiplies diag(p) instead (:class:`DistinctRecords`).
 
+**Public totals.** Let the numbers of records by attributes F be public. In a sector of attributes of F, diag(p/r)
+becomes the covariance within cells of F. It is Σ_f (diag(p_f) − p_f p_fᵀ / Σp_f), with p_f the weights in the cell f.
+
 **Rounded bases.** A rank-deficient matrix of real numbers is answered over a basis of integers, as queries R + E close
 to R. :func:`lower_bound` subtracts the largest contribution of E from the norm of R + E. The bound is then one for the
 requested queries. With D the matrix that stands for diag(p/r) above, for each table
@@ -564,7 +567,7 @@ def _nu(
     for group in d.groups:
         stacked = _stack(d, group, w)
         if pairs is None:
-            norms = _group_norms(stacked, p)
+            norms = _group_norms(stacked, p, d.public_places(group))
         else:
             norms = np.empty(len(group))
             norm_by_key: dict[tuple[bytes, bytes], float] = {}
@@ -630,9 +633,16 @@ def _stack(d: Decomposition, group: SectorGroup, w: Floats) -> list[tuple[Array 
     return list(stacked.values())
 
 
-def _group_norms(stacked: Sequence[tuple[Array | Operator, Floats]], p: Floats) -> Floats:
-    """Return ‖ diag(w)^½ R_S diag(p)^½ ‖_* of every sector of a group, (K,), less an allowance for rounding."""
+def _group_norms(
+    stacked: Sequence[tuple[Array | Operator, Floats]], p: Floats, places: Indices | None = None
+) -> Floats:
+    """Return ‖ diag(w)^½ R_S D_S^½ ‖_* of every sector of a group, (K,), less an allowance for rounding.
+
+    D_S is diag(p), or the covariance within the cells `places` of public attributes.
+    """
     count = len(stacked[0][1])
+    if places is not None:
+        return np.array([_norm_within([(q, u[i]) for q, u in stacked], p, places) for i in range(count)])
     matrices = [q for q, _ in stacked if isinstance(q, np.ndarray)]
     if count == 1 or len(matrices) < len(stacked):
         return np.array([_sector_norm([(q, u[i]) for q, u in stacked], p, None, 0) for i in range(count)])
@@ -647,6 +657,25 @@ def _group_norms(stacked: Sequence[tuple[Array | Operator, Floats]], p: Floats) 
         np.linalg.svd(roots[i : i + step, :, None] * rows, compute_uv=False).sum(axis=1) for i in range(0, count, step)
     ]
     return np.asarray((1 - SLACK - 2 * EPS * min(rows.shape)) * np.concatenate(norms))
+
+
+def _norm_within(parts: Sequence[tuple[Array | Operator, Floats]], p: Floats, places: Indices) -> float:
+    """Return ‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding, with D_S the covariance within public cells.
+
+    D_S^½ is diag(p)^½ (I − U Uᵀ). The columns of U are the roots of p in each cell, of length 1.
+    """
+    rows = np.concatenate(
+        [np.sqrt(x)[:, None] * (q if isinstance(q, np.ndarray) else rules.dense(q)) for q, x in parts]
+    )
+    sums = np.bincount(places, p)[places]
+    unit = np.sqrt(np.divide(p, sums, out=np.zeros_like(p), where=sums > 0))
+    scaled = rows * np.sqrt(p)
+    means = np.zeros((int(places.max()) + 1, len(rows)))
+    np.add.at(means, places, (scaled * unit).T)
+    differences = scaled - means.T[:, places] * unit
+    # Rounding of the difference is relative to the larger matrix.
+    small = 8 * EPS * min(rows.shape) * len(p) ** 0.5 * float(np.sqrt((scaled**2).sum()))
+    return float((1 - SLACK - 2 * EPS * min(rows.shape)) * _nuclear_norm(differences) - small)
 
 
 def _sector_norm(

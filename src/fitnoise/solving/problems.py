@@ -24,7 +24,9 @@ for all numbers. The hybrid has λ > 0. For replace-one neighbours the cells are
 of the lexicographic refinement has offsets a.
 
 The Σ that minimises the Lagrangian is the matrix geometric mean Σ_S = C_S # N_S⁻¹ in every sector, which solves
-Σ_S N_S Σ_S = C_S. It gives the dual bound
+Σ_S N_S Σ_S = C_S. In a block with public totals, b_i is b_i − k_F(i) instead, with any k_F for the cell F(i) of the
+public attributes. The best k_F at p is the mean of the b_i in that cell, weighted by p. C_S is then their covariance
+within cells, which is concave in p. Σ_S gives the dual bound
 
     p·a + 2ν − Σq  ≤  optimum.
 
@@ -244,6 +246,7 @@ class Block:
     frame: F with l = F (row of the operator), (k, k), for sources by structure; None is the identity.
     pairwise: The problem's cells, if they are not the structured cells.
     halves: 1 or −1 if F is the first half of the rows of ½ (I ± J); else 0. J reverses the order of a vector.
+    public: The cell of the public attributes of each structured cell, (n_o,), in a block with public totals.
     """
 
     multiplicity: Floats
@@ -252,6 +255,7 @@ class Block:
     frame: Floats | None = None
     pairwise: Pairwise | None = None
     halves: int = 0
+    public: Indices | None = None
 
     @classmethod
     def from_lifts(cls, multiplicity: float, columns: Floats, lifts: Floats, numbers: Indices) -> Block:
@@ -353,7 +357,8 @@ class _Heavy:
         self.block, self.backend = block, backend
         self.columns = backend.put(block.columns)
         k, n = block.columns.shape
-        self.has_diagonal_cells = k <= n and block.pairwise is None and bool((block.columns == np.eye(k, n)).all())
+        has_fixed_cells = block.pairwise is None and block.public is None
+        self.has_diagonal_cells = k <= n and has_fixed_cells and bool((block.columns == np.eye(k, n)).all())
         self.sources = [(s, backend.put(lifts)) for s, lifts in block.dense_sources]
 
     def normalise(self, p: Floats, w: Floats, grams: Floats | None) -> _Curved:
@@ -366,11 +371,13 @@ class _Heavy:
             w: Weights of the numbers.
             grams: Σ w_j l_j l_jᵀ of the numbers given by structure, (K, k, k).
         """
-        b = self.backend
+        b, public = self.backend, self.block.public
         xp = b.xp
         rn = self._roots(w, None if grams is None else b.put(grams))
         root_p = b.xp.sqrt(b.put(p[: self.block.rank])) if self.has_diagonal_cells else None  # C is diagonal
-        rc = self._cell_roots(p) if root_p is None else None
+        centres = None if public is None else _Centres(public, p)
+        columns = self.columns if centres is None else b.put(centres.subtracted(self.block.columns))
+        rc = self._cell_roots(p, columns) if root_p is None else None
         # The product of the roots needs no inverse of C or N, which weights near 0 make nearly singular.
         u, s, vt = b.svd(rn @ _turned(rc) if root_p is None else rn * root_p)
         k = self.block.rank
@@ -380,13 +387,13 @@ class _Heavy:
         # A singular value of 0 would divide by 0.
         root = xp.sqrt(xp.maximum(s, s[:, :1] * 1e-300))[:, :, None]
         z, y = (_turned(u) @ rn) / root, (vt @ rc if root_p is None else vt * root_p) / root
-        return _Curved(self, s, z, y)
+        return _Curved(self, s, z, y, columns, centres)
 
-    def _cell_roots(self, p: Floats) -> Matrix:
+    def _cell_roots(self, p: Floats, columns: Matrix) -> Matrix:
         """Return R_c with R_cᵀR_c = C: one matrix for all K, unless cells are kinds of pairs."""
         b, pairwise = self.backend, self.block.pairwise
         if pairwise is None:
-            return b.triangle(b.xp.sqrt(b.put(p))[:, None] * self.columns.T)
+            return b.triangle(b.xp.sqrt(b.put(p))[:, None] * columns.T)
         moments = b.put(pairwise.kinds.moments(p, pairwise.chi))
         costly = self.columns[1:] if pairwise.free else self.columns
         k, n = self.block.rank, len(costly)
@@ -422,7 +429,7 @@ class _Heavy:
         elif curved.is_single:
             e = (curved.z * b.put(dp)) @ _turned(curved.z)
         else:
-            e = curved.half_z @ ((self.columns * b.put(dp)) @ self.columns.T) @ _turned(curved.half_z)
+            e = curved.half_z @ ((curved.columns * b.put(dp)) @ curved.columns.T) @ _turned(curved.half_z)
         for (source, _), y in zip(self.sources, curved.y, strict=True):
             e = e - (_turned(y) * b.put(source.gather(dw))[:, None, :]) @ y
         if grams is not None:
@@ -435,23 +442,62 @@ def _turned(a: Matrix) -> Matrix:
     return a.swapaxes(-1, -2)
 
 
+@final
+class _Centres:
+    """The centres of columns at weights p of the cells, for a block with public totals."""
+
+    def __init__(self, public: Indices, p: Floats) -> None:
+        self._public = public
+        self._sums = np.bincount(public, p)
+        # Where a cell of F has no weight, its columns have equal weights.
+        self._inverse = np.divide(1, self._sums, out=np.zeros_like(self._sums), where=self._sums > 0)
+        self._shares = np.where(self._sums[public] > 0, p * self._inverse[public], 1 / np.bincount(public)[public])
+
+    def _added(self, columns: Floats) -> Floats:
+        """Return the sum of the columns of each cell of F, (k, cells of F)."""
+        out = np.zeros((len(self._sums), len(columns)))
+        np.add.at(out, self._public, columns.T)
+        return out.T
+
+    def subtracted(self, columns: Floats) -> Floats:
+        """Return the columns less the weighted mean of those in their cell of F."""
+        return np.asarray(columns - self._added(columns * self._shares)[:, self._public])
+
+    def shifts(self, columns: Floats, dp: Floats) -> Floats:
+        """Return minus the change of prof that moving the centres causes: 2 ⟨b_i, Σ_j dp_j b_j / p_F⟩, (n,).
+
+        Args:
+            columns: The centred columns in coordinates where Σ_S = I.
+            dp: The change of the weights of the cells.
+        """
+        return np.asarray(2 * (columns * (self._added(columns * dp) * self._inverse)[:, self._public]).sum(axis=0))
+
+    def shift_diagonal(self, columns: Floats) -> Floats:
+        """Return the diagonal of the matrix that `shifts` applies to dp, (n,)."""
+        return np.asarray(2 * (columns**2).sum(axis=0) * self._inverse[self._public])
+
+
 class _Curved:
     """Blocks in coordinates where Σ_S = I.
 
+    columns: b of each structured cell, less the centre of its cell of F in a block with public totals.
+    centres: The centres in such a block; else None.
     half_z, half_y: Z and Y of `_Heavy.normalise`, (K, k, k).
     s: The singular values there, (K, k).
     z: Z b of every cell, (1, k, n), for a single sector; of every structured cell, (K, k, n_o), for pairs; else None.
     y: Y l of the numbers of each source given row by row, (K, m, k).
     """
 
-    def __init__(self, heavy: _Heavy, s: Matrix, z: Matrix, y: Matrix) -> None:
-        self.heavy, self.s = heavy, s
+    def __init__(
+        self, heavy: _Heavy, s: Matrix, z: Matrix, y: Matrix, columns: Matrix, centres: _Centres | None
+    ) -> None:
+        self.heavy, self.s, self.columns, self.centres = heavy, s, columns, centres
         self.half_z, self.half_y = z, y
         pairwise = heavy.block.pairwise is not None
         self.is_single = len(heavy.block.multiplicity) == 1 and not pairwise
         self.z: Matrix = None
         if self.is_single or pairwise:
-            self.z = z if heavy.has_diagonal_cells and z.shape[-1] == heavy.columns.shape[1] else z @ heavy.columns
+            self.z = z if heavy.has_diagonal_cells and z.shape[-1] == columns.shape[1] else z @ columns
         self.y = [lifts @ _turned(y) for _, lifts in heavy.sources]
 
     @property
@@ -472,12 +518,21 @@ class _Curved:
             return np.asarray(self.multiplicity[0] * b.get((z * image).sum(axis=0)))
         weights = b.put(self.multiplicity)[:, None, None]
         if e is None:
-            k = heavy.block.rank
-            # Σ mult ZᵀZ has one k × k root for all K sectors, so the columns are multiplied once.
-            factor = b.triangle((b.xp.sqrt(weights) * self.half_z).reshape(-1, k)) @ heavy.columns
-            return b.get((factor**2).sum(axis=0))
+            return b.get((self._joint_columns**2).sum(axis=0))
         middle = (weights * (_turned(self.half_z) @ e @ self.half_z)).sum(axis=0)
-        return b.get((heavy.columns * (middle @ heavy.columns)).sum(axis=0))
+        return b.get((self.columns * (middle @ self.columns)).sum(axis=0))
+
+    @cached_property
+    def _joint_columns(self) -> Matrix:
+        """The columns of all K sectors in one system of coordinates, (k, n): squares add up to Σ mult z_iᵀ z_i."""
+        b = self.heavy.backend
+        weights = b.xp.sqrt(b.put(self.multiplicity))[:, None, None]
+        # Σ mult ZᵀZ has one k × k root for all K sectors, so the columns are multiplied once.
+        return b.triangle((weights * self.half_z).reshape(-1, self.heavy.block.rank)) @ self.columns
+
+    def centre_shifts(self, dp: Floats) -> Floats | float:
+        """Return minus the change of the cells that moving the centres causes; 0 without centres."""
+        return 0.0 if self.centres is None else self.centres.shifts(self.heavy.backend.get(self._joint_columns), dp)
 
     def numbers(self, out: Floats, factor: float, e: Matrix | None = None) -> None:
         """Add factor · mult · y_jᵀ E y_j to the entries of every number these blocks answer row by row."""
@@ -529,12 +584,14 @@ class _Curved:
         elif not self.is_single:
             step = max(1, ENTRIES_PER_BATCH // block.columns.size)
             for i in range(0, len(mult), step):
-                z2 = (self.half_z[i : i + step] @ heavy.columns) ** 2
+                z2 = (self.half_z[i : i + step] @ self.columns) ** 2
                 diagonal = b.get((z2 * (self.kernel[i : i + step] @ z2)).sum(axis=1))
                 cells += mult[i : i + step] @ diagonal
         else:
             z2 = self.z[0] ** 2
             cells += mult[0] * b.get((z2 * (self.kernel[0] @ z2)).sum(axis=0))
+        if self.centres is not None:
+            cells += self.centres.shift_diagonal(b.get(self._joint_columns))
         for (source, _), y in zip(heavy.sources, self.y, strict=True):
             y2 = y**2
             source.scatter_squares(mult[:, None] * b.get(((y2 @ self.kernel) * y2).sum(axis=-1)), numbers)
@@ -611,7 +668,7 @@ class Linearisation:
         changes = []
         for c, grams in zip(self.curved, problem.grams(dw), strict=True):
             e = c.heavy.change(dp, dw, grams, c) * c.kernel
-            cells += c.cells(e)
+            cells += c.cells(e) + c.centre_shifts(dp)
             changes.append(e)
         problem.add_numbers(numbers, -1.0, self.curved, changes)
         s = problem.scalars
@@ -688,7 +745,7 @@ class Problem:
         self.cells = self.columns if cells is None else cells.size
         self.constraints = numbers if constraints is None else constraints.size
         self.offsets = np.zeros(self.cells) if offsets is None else offsets
-        light = [b.rank == 1 and not b.structured and b.pairwise is None for b in blocks]
+        light = [b.rank == 1 and not b.structured and b.pairwise is None and b.public is None for b in blocks]
         self._light = [i for i, x in enumerate(light) if x]
         self._dense = [i for i, x in enumerate(light) if not x]
         self._heavy = [_Heavy(blocks[i], backend) for i in self._dense]

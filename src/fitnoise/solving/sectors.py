@@ -6,6 +6,11 @@ combination of its exchangeable attributes, table A publishes the queries R_A (m
 ⊗_{a∉A} 1ᵀ) ⊗ R_A. The sectors are the subsets S of the tables' exchangeable attributes. Only B_S matters within S: an
 integer basis of the rows that reach S, with R_A = L_{A,S} B_S. A dense matrix is the case of one sector. See
 docs/mathematics/notation.md.
+
+**Public totals.** The numbers x_F of records by attributes F can be public. E adds up the structured cells of each cell
+of F. In the sectors of exchangeable attributes of F, R_A = L_{A,S} B_S + M E, and M x_F follows from the totals. A
+sector without B_S is left out. Let P subtract from each row its mean over every cell of F. It takes E to 0, so R_A P =
+L_{A,S} B_S P.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
@@ -27,10 +32,10 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows, physical_memory
-from fitnoise.kernel.designs._base import CellStructure, Pieces
+from fitnoise.kernel.designs._base import CellStructure, Pieces, PublicCells
 from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.request.domain import Domain
-from fitnoise.request.joint_axes import attributes_along
+from fitnoise.request.joint_axes import attributes_along, cells_along, joint_axis
 from fitnoise.request.workloads import (
     Family,
     Table,
@@ -54,6 +59,9 @@ matrix would be larger than all that planning needs."""
 MAX_MULTIPLE = 2**20
 """The bound of integers for rows of real numbers: a row of smaller multiples of its least entry is stored as integers.
 """
+
+CENTRE_BITS = 22
+"""The largest number of bits of the weights of a centre of columns. Their rounding costs about 2⁻²² of Δ²."""
 
 _BASIS_BITS = 26
 """The number of bits of the entries of an integer basis. Strategy rows (another 20–40 bits) then stay exact and small.
@@ -240,6 +248,7 @@ class Decomposition:
         integers.
     steps: For the structured attributes that are amounts, the number of steps from each knot to the next.
     blocks: By classes, the blocks of the tables: `tables` then numbers the blocks. Otherwise empty.
+    public: The cells with public totals; None if no total is public.
     """
 
     exchangeable: tuple[str, ...]
@@ -251,12 +260,25 @@ class Decomposition:
     query_shift: float
     steps: Pieces = ()
     blocks: tuple[TableBlock, ...] = ()
+    public: PublicCells | None = None
 
     @property
     def cell_structure(self) -> CellStructure:
         """The attributes, as a design names them."""
         exchangeable = tuple(zip(self.exchangeable, self.sizes, strict=True))
-        return CellStructure(exchangeable, tuple(zip(self.structured, self.shape, strict=True)), self.steps)
+        structured = tuple(zip(self.structured, self.shape, strict=True))
+        return CellStructure(exchangeable, structured, self.steps, self.public)
+
+    def public_places(self, group: SectorGroup) -> Indices | None:
+        """Return the cell of F of each structured cell, for sectors of attributes of F; None for other sectors."""
+        if self.public is None or not set(group.attributes[0].tolist()) <= set(self.public.exchangeable):
+            return None
+        return np.array(self.public.places, dtype=np.intp)
+
+    @property
+    def has_centres(self) -> bool:
+        """True if columns are centred in some sectors."""
+        return any(self.public_places(g) is not None for g in self.groups)
 
     @property
     def cells(self) -> int:
@@ -325,17 +347,17 @@ def decompose(
         bases: One integer basis for each group of sectors, as stored in a plan; None lets the function choose them.
         by_level: True to treat each level of `levels_of_one_tree` as an attribute. Sectors of different levels then
             contain the same records. They are estimated and bounded together (:mod:`fitnoise.solving.trees`).
-        public: Exchangeable attributes whose joint totals are public. Sectors of no other attribute are left out, so
-            there must be no structured attribute. None means that no total is public.
+        public: The attributes F whose joint totals are public, in the order of `public_cells`. None means that no total
+            is public.
 
     Raises:
         WorkloadError: The structured attributes have too many joint cells for dense arrays or for the memory. Or the
             tables have too many margins, or the amounts too many steps. Or the bases are too few or too many. Or the
-            queries are not combinations of the bases, or nearly dependent.
+            queries are not combinations of the bases, or nearly dependent. Or all tables follow from public totals.
 
     **Guarantees**
         * The identity R_A = L_{A,S} B_S holds for every table and every sector it reaches, to 1e-7 of each row's
-          largest entry.
+          largest entry. In sectors of attributes of F it is R_A P = L_{A,S} B_S P.
         * Every basis that the function chooses is integer and of full row rank.
         * The rows of different sectors, as released, are orthogonal, except for sectors `by_level`.
 
@@ -358,9 +380,9 @@ def decompose(
     joint = f"planning {math.prod(shape):,} joint cells of {bound}"
     afford(_min_memory(tables), joint, _max_cells_of_a_table(workload, bound) / math.prod(shape))
     steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
-    public_axes = None if public is None else [i for i, a in enumerate(free) if a in set(public)]
+    cells = None if public is None else public_cells(workload.domain, free, bound, public)
     knots = _Knots(shape, tuple(dict(steps).get(a, ()) for a in bound))
-    groups, shift = sectors_of_tables(tables, sizes, bases, knots, public_axes)
+    groups, shift = sectors_of_tables(tables, sizes, bases, knots, cells)
     has_matrix = any(isinstance(x, Table) and x.matrix is not None for x in workload.tables.parts)
     real = (isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" and x.moments is None for x in tables)
     if shift > 0 and has_matrix and any(real):
@@ -379,7 +401,87 @@ def decompose(
         groups=tuple(groups),
         query_shift=shift,
         steps=steps,
+        public=cells,
     )
+
+
+def public_cells(domain: Domain, free: Sequence[str], bound: Sequence[str], public: Iterable[str]) -> PublicCells:
+    """Return the cells with public totals.
+
+    Args:
+        domain: The domain.
+        free: The exchangeable attributes.
+        bound: The structured attributes.
+        public: The attributes of the totals. Of those that are structured, joint cells are numbered in C order.
+    """
+    shape = tuple(domain.sizes[axis] for axis in bound)
+    n = math.prod(shape)
+    places, indices = np.zeros(n, dtype=np.intp), np.indices(shape).reshape(len(shape), n)
+    axes = {home: i for i, axis in enumerate(bound) for home in attributes_along(domain, axis)}
+    for a in (a for a in public if a not in free):
+        one = joint_axis(domain, bound[axes[a]])
+        position = indices[axes[a]] if one is None else cells_along(domain, one, a)[indices[axes[a]]]
+        places = places * domain.sizes[a] + position
+    return PublicCells(tuple(i for i, a in enumerate(free) if a in set(public)), tuple(places.tolist()))
+
+
+def cell_means(rows: Array, places: Indices) -> Floats:
+    """Return the mean of each row over each cell of F, (m, cells of F); 0 for a cell of F without structured cells.
+
+    Args:
+        rows: Rows over the structured cells, (m, n_o).
+        places: The cell of F of each structured cell.
+    """
+    count = np.bincount(places)
+    sums = np.array([np.bincount(places, row, minlength=len(count)) for row in rows]).reshape(-1, len(count))
+    return np.asarray(sums / np.maximum(count, 1))
+
+
+def without_totals(rows: Array, places: Indices) -> Floats:
+    """Return the rows less their means over every cell of F; exactly 0 for those that are combinations of E."""
+    out = rows - cell_means(rows, places)[:, places]
+    out[np.abs(out).max(axis=1) <= 1e-12 * np.abs(rows).max(axis=1)] = 0
+    return np.asarray(out)
+
+
+def centred_bases(d: Decomposition, p: Floats) -> tuple[list[NDArray[np.int64]], list[Floats]]:
+    """Return integer bases with columns centred in every cell of F, and the multiples that they hold of the old rows.
+
+    A centred row is a multiple of the old one less its weighted mean over each cell of F. The integer weights of each
+    cell of F add up to the multiple. So every combination of centred rows has the weighted mean 0 there.
+
+    Args:
+        d: The tables in sectors.
+        p: The weights of the structured cells.
+    """
+    bases, multiples = [], []
+    for g in d.groups:
+        places, basis, factor = d.public_places(g), g.basis, np.ones(len(g.basis))
+        if places is not None:
+            bits = min(CENTRE_BITS, max(0, 59 - int(np.abs(basis).max()).bit_length()))
+            weights = _shared_out(p, places, 1 << bits)
+            sums = np.zeros((len(basis), int(places.max()) + 1), dtype=np.int64)
+            np.add.at(sums.T, places, (basis * weights).T)
+            centred = (basis << bits) - sums[:, places]
+            common = np.gcd(np.gcd.reduce(centred, axis=1), 1 << bits)
+            basis, factor = centred // common[:, None], (1 << bits) / common
+        bases.append(basis)
+        multiples.append(factor)
+    return bases, multiples
+
+
+def _shared_out(p: Floats, places: Indices, total: int) -> NDArray[np.int64]:
+    """Return integers that are near multiples of the weights p, and add up to `total` in every cell of F."""
+    sums = np.bincount(places, p)[places]
+    shares = np.where(sums > 0, p / np.where(sums > 0, sums, 1), 1 / np.bincount(places)[places]) * total
+    out = np.floor(shares).astype(np.int64)
+    missing = np.where(np.bincount(places) > 0, total - np.bincount(places, out).astype(np.int64), 0)
+    # The cells of F one after the other, each from its largest remainder on.
+    order = np.lexsort((out - shares, places))
+    count = np.bincount(places)
+    position = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+    out[order[position < missing[places[order]]]] += 1
+    return np.asarray(out)
 
 
 def decompose_by_axis(workload: Workload) -> Decomposition:
@@ -748,7 +850,7 @@ def sectors_of_tables(
     sizes: NDArray[np.int64],
     bases: Sequence[NDArray[np.int64]] | None,
     knots: _Knots | None = None,
-    public: Sequence[int] | None = None,
+    public: PublicCells | None = None,
 ) -> tuple[tuple[SectorGroup, ...], float]:
     """Return the sectors of tables, by group, and the largest shift of a query (:func:`lift`).
 
@@ -757,12 +859,12 @@ def sectors_of_tables(
         sizes: The number of values of each exchangeable attribute.
         bases: One integer basis for each group of sectors; None lets the function choose them.
         knots: The structured cells, if some are knots of amounts.
-        public: The exchangeable attributes whose joint totals are public; None without public totals.
+        public: The cells with public totals; None without public totals.
 
     Raises:
         WorkloadError: As for :func:`decompose`.
     """
-    subsets, incidences = _without_public(*_margins(tables, sizes), public)
+    subsets, incidences = _margins(tables, sizes)
     total = sum(len(s) for s in subsets)
     number = {key: i for i, key in enumerate(dict.fromkeys(id(g.queries) for g in tables))}
     distinct = {number[id(g.queries)]: g.queries for g in tables}
@@ -771,22 +873,17 @@ def sectors_of_tables(
     touched = np.zeros((len(distinct), total), dtype=bool)
     for g, pairs in zip(tables, incidences, strict=True):
         touched[number[id(g.queries)], pairs[0]] = True
+    is_public = np.zeros(total, dtype=bool)
+    if public is not None:
+        is_public = np.concatenate([np.isin(x, public.exchangeable).all(axis=1) for x in subsets])
     kind = order
-    for row in touched:
+    for row in (*touched, is_public):
         # Numbering the kinds again for each query keeps the codes small, however many queries there are.
         kind = np.unique(2 * kind + row, return_inverse=True)[1].ravel()
     first_sectors = np.full(int(kind.max()) + 1, total, dtype=np.intp)
     np.minimum.at(first_sectors, kind, np.arange(total))
     rank = np.argsort(np.argsort(first_sectors))[kind]  # groups in the order of their first sectors
     names = np.sort(first_sectors)
-    if bases is not None and len(bases) != len(names):
-        raise WorkloadError(
-            "bases-misfit",
-            f"There are bases for {len(bases)} groups of sectors, and the tables have {len(names)} such groups.",
-            "",
-            "Give one basis for each group.",
-            "Nothing was planned.",
-        )
     inside = np.empty(total, dtype=np.intp)  # the place of each sector in its group
     by_group = np.argsort(rank, kind="stable")
     count = np.bincount(rank)
@@ -800,31 +897,88 @@ def sectors_of_tables(
                 rows, columns = inside[sector[where[a:b]]], table[where[a:b]]
                 shape = (int(count[i]), len(g.tables))
                 members[i].append((t, sp.csr_array((np.ones(b - a), (rows, columns)), shape=shape)))
-    chosen: dict[bytes, tuple[NDArray[np.int64], dict[int, Floats | op.Operator], float]] = {}
+    queries = _Bases(distinct, moments, knots, public)
+    keys = [tuple(np.flatnonzero(touched[:, begin]).tolist()) for begin in names.tolist()]
+    inside = is_public[names].tolist()
+    # A group whose rows all follow from public totals is not measured.
+    measured = [i for i in range(len(names)) if not inside[i] or len(queries.basis(keys[i], inside=True))]
+    _check_groups(len(measured), None if bases is None else len(bases))
     out: list[SectorGroup] = []
     worst = 0.0
     offsets = np.cumsum([0, *(len(s) for s in subsets)])
-    for i, begin in enumerate(names.tolist()):
-        keys = np.flatnonzero(touched[:, begin]).tolist()
-        stated = None if bases is None else np.ascontiguousarray(bases[i])
-        # Sectors that the same queries reach have one basis.
-        tag = bytes(touched[:, begin]) + (b"" if stated is None else stated.tobytes())
-        if tag not in chosen:
-            if stated is not None:
-                basis = stated
-            elif moments and knots is not None:
-                basis = knots.basis([moments[k] for k in keys])
-            else:
-                basis = _basis_of([distinct[k] for k in keys])
-            lifted, shift = _lifts([distinct[k] for k in keys], basis)
-            chosen[tag] = basis, dict(zip(keys, lifted, strict=True)), shift
-        basis, lifts, shift = chosen[tag]
+    for position, i in enumerate(measured):
+        basis = queries.basis(keys[i], inside=inside[i]) if bases is None else np.ascontiguousarray(bases[position])
+        lifts, shift = queries.lifts(keys[i], basis, inside=inside[i])
         worst = max(worst, shift)
-        s = int(order[begin])
+        s = int(order[names[i]])
         attributes = subsets[s][np.flatnonzero(rank == i) - offsets[s]]
         group_members = tuple(Members(t, lifts[number[id(tables[t].queries)]], x) for t, x in members[i])
         out.append(SectorGroup(attributes, sizes[attributes], basis, group_members))
     return tuple(out), worst
+
+
+def _check_groups(measured: int, stated: int | None) -> None:
+    """Raise WorkloadError if no group of sectors is measured, or if there are bases for another number of them."""
+    if not measured:
+        raise WorkloadError(
+            "public-knows-all-tables",
+            "All tables follow from the public totals.",
+            "A release needs a number that is not public.",
+            "Add a table that shows another attribute, or remove the public totals.",
+            "Nothing was planned.",
+        )
+    if stated not in (None, measured):
+        raise WorkloadError(
+            "bases-misfit",
+            f"There are bases for {stated} groups of sectors, and the tables have {measured} such groups.",
+            "",
+            "Give one basis for each group.",
+            "Nothing was planned.",
+        )
+
+
+@final
+class _Bases:
+    """The bases of sectors, and the lifts of queries over them. Sectors that the same queries reach share both.
+
+    Args:
+        distinct: The different queries, by number.
+        moments: Those with amounts, over the moments of their knots.
+        knots: The structured cells.
+        public: The cells with public totals.
+    """
+
+    def __init__(
+        self,
+        distinct: Mapping[int, Array | op.Operator],
+        moments: Mapping[int, Exact],
+        knots: _Knots | None,
+        public: PublicCells | None,
+    ) -> None:
+        self._distinct, self._moments, self._knots = distinct, moments, knots
+        self._places = np.array([] if public is None else public.places, dtype=np.intp)
+        self._bases: dict[tuple[tuple[int, ...], bool], NDArray[np.int64]] = {}
+        self._lifts: dict[tuple[tuple[int, ...], bool, bytes], tuple[dict[int, Floats | op.Operator], float]] = {}
+
+    def basis(self, keys: tuple[int, ...], *, inside: bool) -> NDArray[np.int64]:
+        """Return a basis of some queries; `inside`, up to combinations of E, which may be empty."""
+        if (keys, inside) not in self._bases:
+            if self._moments and self._knots is not None:
+                basis = self._knots.basis([self._moments[k] for k in keys])
+            else:
+                basis = _basis_of([self._distinct[k] for k in keys])
+            self._bases[keys, inside] = _basis_up_to_totals(basis, self._places) if inside else basis
+        return self._bases[keys, inside]
+
+    def lifts(
+        self, keys: tuple[int, ...], basis: NDArray[np.int64], *, inside: bool
+    ) -> tuple[dict[int, Floats | op.Operator], float]:
+        """Return the lift of each query over a basis, and the largest shift (:func:`lift`)."""
+        key = keys, inside, basis.tobytes()
+        if key not in self._lifts:
+            lifted, shift = _lifts([self._distinct[k] for k in keys], basis, self._places if inside else None)
+            self._lifts[key] = dict(zip(keys, lifted, strict=True)), shift
+        return self._lifts[key]
 
 
 def _margins(
@@ -876,17 +1030,15 @@ def _margins(
     return subsets, incidences
 
 
-def _without_public(
-    subsets: list[Indices], incidences: list[tuple[Indices, Indices]], public: Sequence[int] | None
-) -> tuple[list[Indices], list[tuple[Indices, Indices]]]:
-    """Return the subsets that have an attribute of no public total, and the pairs of these with tables."""
-    if public is None:
-        return subsets, incidences
-    remaining = [~np.isin(x, public).all(axis=1) for x in subsets]
-    is_measured = np.concatenate(remaining)
-    number = np.cumsum(is_measured) - 1
-    pairs = [(number[sector[is_measured[sector]]], table[is_measured[sector]]) for sector, table in incidences]
-    return [x[here] for x, here in zip(subsets, remaining, strict=True)], pairs
+def _basis_up_to_totals(basis: NDArray[np.int64], places: Indices) -> NDArray[np.int64]:
+    """Return rows of a basis that span the same rows up to combinations of E, (k, n_o), independent up to these."""
+    rest = without_totals(basis, places)
+    largest = np.abs(rest).max(axis=1, keepdims=True)
+    rest = rest / np.where(largest > 0, largest, 1)
+    if not rest.any():
+        return basis[:0]
+    pivots = sl.qr(rest.T, mode="r", pivoting=True)[1][: _rank(rest)]
+    return np.ascontiguousarray(basis[np.sort(pivots)])
 
 
 def is_identity(basis: NDArray[np.int64]) -> bool:
@@ -911,12 +1063,18 @@ def _matrix(queries: Array | op.Operator) -> Array:
 
 
 def _lifts(
-    queries: Sequence[Array | op.Operator], basis: NDArray[np.int64]
+    queries: Sequence[Array | op.Operator], basis: NDArray[np.int64], places: Indices | None
 ) -> tuple[list[Floats | op.Operator], float]:
-    """Return L of each matrix, or the operator itself over the identity; and the largest shift (:func:`lift`)."""
+    """Return L of each matrix, or the operator itself over the identity; and the largest shift (:func:`lift`).
+
+    places: The cells of F, if rows count only up to combinations of E.
+    """
     is_trivial = is_identity(basis)
     matrices = [_matrix(x) for x in queries if isinstance(x, np.ndarray) or not is_trivial]
-    lifted, shift = lift(np.concatenate(matrices), basis) if matrices else (np.zeros((0, 0)), 0.0)
+    if places is not None:
+        lifted, shift = lift(without_totals(np.concatenate(matrices), places), without_totals(basis, places))
+    else:
+        lifted, shift = lift(np.concatenate(matrices), basis) if matrices else (np.zeros((0, 0)), 0.0)
     parts = iter(np.split(lifted, np.cumsum([len(x) for x in matrices])[:-1]))
     return [
         np.ascontiguousarray(next(parts)) if isinstance(x, np.ndarray) or not is_trivial else x for x in queries
@@ -963,7 +1121,7 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     return np.ascontiguousarray(expanded)
 
 
-def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
+def lift(rows: Array, basis: Array) -> tuple[Floats, float]:
     """Return (L, shift): L with rows = L B as nearly as possible, and max|rows − L B|.
 
     The shift is 0 for indicators of the equal columns of these rows.

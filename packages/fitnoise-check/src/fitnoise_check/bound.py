@@ -12,6 +12,7 @@ import numpy as np
 from fitnoise_check.cells import Grid
 from fitnoise_check.exact import Unknown, integer_matrix, need, subsets
 from fitnoise_check.tables import tables_of
+from fitnoise_check.totals import public_cells, within_totals, without_means
 
 
 def check(part, request, spec, size, unit):
@@ -82,20 +83,16 @@ def computed(part, request, spec, size, unit):
     d = (of_sets if sets else moments)(p / p.sum() * (1 if sets else unit.records**2), sets or pairs, grid, unit)
     nu, weights = 0.0, np.split(w, np.cumsum([len(t.targets) for t in tables])[:-1])
     sectors = {s for t in tables for s in subsets([a for a in grid.free if a in t.free and size[a] > 1])}
-    for totals in spec.get("public", []):
-        need(
-            {*totals["by"]} <= {*grid.free} and len(spec["public"]) == 1,
-            "the public totals are not by shown attributes",
-        )
-        sectors = {s for s in sectors if not s <= {*totals["by"]}}
+    need(len(spec.get("public", ())) < 2, "there are several public totals")
     for s in sectors:
         stacked = [
             np.sqrt(x)[:, None] / t.cells * t.queries for t, x in zip(tables, weights, strict=True) if s <= t.free
         ]
-        nu += prod(size[a] - 1 for a in s) * np.linalg.svd(np.concatenate(stacked) @ d(s), compute_uv=False).sum()
+        root = within_totals(d(s), public_cells(grid, s))
+        nu += prod(size[a] - 1 for a in s) * np.linalg.svd(np.concatenate(stacked) @ root, compute_uv=False).sum()
     bound, worst, traded = 2 * nu - q.sum() if hybrid else nu**2, None, 0
     if "margins" not in part["strategy"]:
-        achieved_variances = np.concatenate(achieved(tables, part["strategy"], size))
+        achieved_variances = np.concatenate(achieved(tables, part["strategy"], size, grid))
         worst = omega @ achieved_variances / (omega @ c) if total else max(achieved_variances / c)
         traded = goal["total_error_weight"] * omega @ achieved_variances if hybrid else 0
     need("budget" not in request or worst is not None, "the accuracy of Laplace noise under a budget", Unknown)
@@ -134,18 +131,20 @@ def moments(p, pairs, grid, unit):
     return of_pairs
 
 
-def achieved(tables, groups, size):
+def achieved(tables, groups, size, grid):
     """Return the variance of every number of every table, from the integers."""
     out = [np.zeros(len(t.queries)) for t in tables]
     for g in groups:
-        basis = integer_matrix(g["basis"]).astype(float)
-        lifts = [np.linalg.lstsq(basis.T, t.queries.T, rcond=None)[0].T for t in tables]
+        public = public_cells(grid, {*g["attributes"][0]})
+        basis = without_means(integer_matrix(g["basis"]).astype(float), public)
+        queries = [without_means(t.queries, public) for t in tables]
+        lifts = [np.linalg.lstsq(basis.T, q.T, rcond=None)[0].T for q in queries]
         for names, mixing, scale in zip(g["attributes"], g["mixing"], g["scales"], strict=True):
             above, _, below = scale.partition("/")
             noise = np.linalg.inv(integer_matrix(mixing).astype(float)) * (int(above) / int(below or 1))
             for i, (t, lift) in enumerate(zip(tables, lifts, strict=True)):
                 if t.free.issuperset(names):
-                    need(np.abs(lift @ basis - t.queries).max() < 1e-6, "a table does not follow from the integers")
+                    need(np.abs(lift @ basis - queries[i]).max() < 1e-6, "a table does not follow from the integers")
                     centring = prod(0.25 if size[a] == 2 else (size[a] - 1) / size[a] ** 3 for a in names)
                     out[i] += (
                         ((lift @ noise) ** 2).sum(axis=1) * centring / prod(size[a] for a in t.free - {*names}) ** 2

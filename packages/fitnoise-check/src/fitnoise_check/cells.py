@@ -9,7 +9,8 @@ from operator import mul
 
 import numpy as np
 
-from fitnoise_check.exact import need
+from fitnoise_check.exact import class_of, need
+from fitnoise_check.totals import is_exchangeable
 
 
 def cells_of(domain):
@@ -48,11 +49,6 @@ class Places(dict):
     def __getitem__(self, key):
         rows = rows_of(self.of)
         return rows if key == "rows" else [*dict.fromkeys(row[self.depth] for row in rows)]
-
-
-def class_of(a):
-    """Return the attribute on which the range of an amount depends, or None for one range: section 2."""
-    return next((x["by"] for x in (a.get("high"), a.get("low")) if isinstance(x, dict)), None)
 
 
 def ranges(a):
@@ -108,6 +104,9 @@ class Grid:
         measured = {
             x for g in groups for names in g["attributes"] for x in ([names] if isinstance(names, str) else names)
         }
+        # Public attributes may be in no measured sector.
+        self.public = {a for totals in spec.get("public", ()) for a in totals["by"]} if spec.get("public") else None
+        measured |= {a for a in self.public or () if is_exchangeable(a, spec, request)}
         for name in measured - self.domain.keys():
             self.depth[name], self.home[name] = (mapping[name.split(" in ")[0]] for mapping in (self.depth, self.home))
         self.free = sorted(measured, key=lambda x: (list(spec["domain"]).index(self.home[x]), self.depth[x]))

@@ -27,6 +27,11 @@ def integer_matrix(rows):
     return np.array(rows, dtype=object).reshape(len(rows), -1)
 
 
+def class_of(a):
+    """Return the attribute on which the range of an amount depends, or None for one range: section 2."""
+    return next((x["by"] for x in (a.get("high"), a.get("low")) if isinstance(x, dict)), None)
+
+
 def subsets(items):
     """Return all subsets."""
     return (frozenset(x) for k in range(len(items) + 1) for x in combinations(items, k))

@@ -8,6 +8,7 @@ import numpy as np
 
 from fitnoise_check.exact import integer_matrix, inverse_squares, need, subsets
 from fitnoise_check.sets import set_costs
+from fitnoise_check.totals import check_rows, public_cells
 
 
 class Sectors:
@@ -23,6 +24,8 @@ class Sectors:
             for names, mixing, scale in zip(g["attributes"], g["mixing"], g["scales"], strict=True):
                 self.parts.append((frozenset(names), integer_matrix(mixing) @ basis, inverse[scale]))
         need(len({s for s, *_ in self.parts}) == len(self.parts), "a sector is measured twice")
+        for sector, rows, _ in self.parts:
+            check_rows(rows, public_cells(grid, sector))
         self.free = sorted({a for s, *_ in self.parts for a in s if size[a] > 1})
         self.own = sum(self.weight(s, s) * x * (m * m).sum(axis=0) for s, m, x in self.parts)
 

@@ -7,8 +7,8 @@ from statistics import NormalDist
 import numpy as np
 
 from fitnoise_check.answers import cell_of, selected
-from fitnoise_check.cells import class_of, knots, ranges
-from fitnoise_check.exact import Unknown, need
+from fitnoise_check.cells import knots, ranges
+from fitnoise_check.exact import Unknown, class_of, need
 
 TUPLE_SIZES = {"singles": 1, "pairs": 2, "triples": 3}
 SPANS = {

@@ -75,6 +75,20 @@ class NoiseSource(Protocol):
 
 @final
 @dataclass(frozen=True)
+class PublicCells:
+    """The cells by which the numbers of records are public.
+
+    Attributes:
+        exchangeable: The positions of the public attributes with interchangeable values.
+        places: For every structured cell the number of its joint cell of the other public attributes, from 0 on.
+    """
+
+    exchangeable: tuple[int, ...]
+    places: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
 class CellStructure:
     """The attributes of a design of tables: those with interchangeable values, and the others.
 
@@ -83,15 +97,17 @@ class CellStructure:
         structured: The attributes by whose joint cells queries differ, in C order, each with its number of values.
         steps: For each structured attribute that is an amount, K_s: the numbers of steps from each knot to the next.
             The first cells of the attribute are these knots, including the ends of the range (`query_blocks`).
+        public: The cells with public totals; None if no total is public.
 
     Raises:
         PlanError: An attribute or an amount appears twice. An amount is not structured, has no steps or a step below 1,
-            or has fewer cells than knots.
+            or has fewer cells than knots. Or the public cells do not fit the structured cells.
     """
 
     exchangeable: Axes
     structured: Axes
     steps: Pieces = ()
+    public: PublicCells | None = None
 
     def __post_init__(self) -> None:
         names = [name for name, _ in (*self.exchangeable, *self.structured)]
@@ -111,6 +127,14 @@ class CellStructure:
                 "The amounts of a design do not fit its structured attributes.",
                 "Each amount is one structured attribute with at least two knots and at least 1 step between knots.",
                 "Name each amount once, among the structured attributes, with all its knots.",
+                "No design was made.",
+            )
+        if self.public is not None and (len(self.public.places) != self.size or min(self.public.places) < 0):
+            raise PlanError(
+                "design-public-cells-misfit",
+                "The cells with public totals do not fit the structured cells of a design.",
+                "Each structured cell lies in one cell with a public total, numbered from 0 on.",
+                "Make the plan again for this domain.",
                 "No design was made.",
             )
 

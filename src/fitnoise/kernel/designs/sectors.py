@@ -17,6 +17,12 @@ exchangeable values:
     prof(z, o) = Σ_S [Π_{a∈S} h_a] ‖(A_S B_S)_{·,o}‖² / σ_S²,    h_a = n_a (n_a − 1), or 1 for n_a = 2.
 
 It is a rational number that this module computes from these integers alone. No result of an optimiser enters.
+
+**Public totals.** The numbers x_F of records by attributes F are public, and no answer may depend on them alone. E
+adds up the structured cells of each cell of F. In a sector of attributes in F, the basis is a multiple of B − K E. Each
+column of K is a mean of the columns of B in one cell of F. The answers are then A B x − A K x_F, with the price of the
+columns A (b_o − k_F). On every cell of F, each row of A_S B_S thus has an entry ≤ 0 and one ≥ 0. No row is 0. The class
+refuses other rows.
 """
 
 from __future__ import annotations
@@ -41,11 +47,12 @@ from fitnoise.kernel.designs._base import (
     CellStructure,
     Counts,
     Margin,
+    PublicCells,
     attributes_not_increasing,
     measured_twice,
     noise_out_of_range,
 )
-from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
+from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, centre, exact_precisions
 from fitnoise.kernel.designs.query_blocks import (
     INT64_SAFE_LIMIT,
     QueryBlock,
@@ -132,11 +139,6 @@ class SectorStrategy:
     def rows(self) -> Exact:
         """The product A_S B_S, exact, shape (k, n_o)."""
         return exact_matmul(self.mixing, self.basis)
-
-    @property
-    def answers(self) -> int:
-        """The number of noisy answers: k times Π n_a, with 1 in place of n_a = 2."""
-        return len(self.basis) * math.prod(axis_rows(n) for n in self.sizes)
 
     def weight(self, agreeing: Iterable[int]) -> int:
         """Return Π_{a∈S} ⟨column z_a, column z'_a⟩ of H_a, for two records with values z and z'.
@@ -304,8 +306,8 @@ class StrategyGroup:
             sizes: The number of values of each attribute.
             records: A bound on the number of records.
         """
-        largest: int = max(self._columns[1][i] for i in here)
-        return records * max(1, largest) * math.prod(max(n - 1, 1) for n in sizes)
+        largest: int = max(1, *(self._columns[1][i] for i in here))
+        return records * largest * math.prod(max(n - 1, 1) for n in sizes)
 
     def stacks(self) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
         """Return the different sizes of sectors, each with the indices of its sectors."""
@@ -324,7 +326,7 @@ class Strategy(GaussianDesign):
 
     Raises:
         PlanError: A sector does not fit the structure, or two have the same attributes. A basis has no integers between
-            the knots of an amount. Or the claim has another class.
+            the knots of an amount. A row measures public totals. Or the claim has another class.
 
     **Guarantees**
         * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly. With more
@@ -352,6 +354,15 @@ class Strategy(GaussianDesign):
                     "The basis has one column for each structured cell, and attributes and sizes are those of the "
                     "domain.",
                     "Make the strategy for this domain.",
+                    "No strategy was made.",
+                )
+            if self.structure.public is not None and _measures_totals(g, self.structure.public):
+                raise PlanError(
+                    "public-total-measured",
+                    "A sector of the strategy measures public totals.",
+                    "Among the cells of each public total, each of its rows has an entry of at most 0 and one of at "
+                    "least 0; and each row has an entry that is not 0.",
+                    "Plan again.",
                     "No strategy was made.",
                 )
         for width in {g.attributes.shape[1] for g in self.groups}:
@@ -402,12 +413,13 @@ class Strategy(GaussianDesign):
         The largest squared cost of a sector is its largest column over σ². The sum is at least the squared cost of the
         group.
         """
-        unit, precisions = self._precisions
-        out = []
-        for g, precision in zip(self.groups, precisions, strict=True):
-            largest = g.column_squares.max(axis=1).astype(object)
-            out.append(Fraction(int((precision * g.weights.astype(object)) @ largest), unit))
-        return tuple(out)
+        return tuple(Fraction(int(x.sum()), self._precisions[0]) for x in self._largest_costs)
+
+    @cached_property
+    def _largest_costs(self) -> list[Exact]:
+        """The largest squared cost of every sector of each group, in the unit of the precisions, (K,) each."""
+        pairs = zip(self.groups, self._precisions[1], strict=True)
+        return [p * g.weights.astype(object) * g.column_squares.max(axis=1).astype(object) for g, p in pairs]
 
     def cost_squared(self, neighbours: Neighbours, held: Collection[str] = ()) -> Fraction:
         """Return Δ² for neighbours that differ in one record.
@@ -427,8 +439,8 @@ class Strategy(GaussianDesign):
             return max(self.profile())
         unit, grams = self._grams()
         costs = np.array([int(x * unit) for x in self.profile()], dtype=object)
-        base, agreed = costs[:, None] + costs[None, :], self._exchangeable(held)
-        products: Iterable[Exact] = (x for _, x in self._products(grams, agreed))
+        base, agreed = costs[:, None] + costs[None, :], {i for i, a in enumerate(self.structure.names) if a in held}
+        products: Iterable[Exact] = (x for _, x in self._products(grams, frozenset(agreed)))
         if 2 ** sum(n > 1 for a, n in enumerate(self.sizes) if a not in agreed) > MAX_REPLACE_PATTERNS:
             # weight_S(T) lies between that of full agreement and that of disagreement on one attribute
             products = [self._extreme(grams, np.minimum)]
@@ -499,17 +511,13 @@ class Strategy(GaussianDesign):
             raise unproven_price()
 
     def check_within(self, held: Collection[str]) -> None:
-        """Raise PlanError unless each answer differs for some two records that agree in these attributes.
+        """Raise PlanError unless these attributes are exchangeable ones of the public cells.
 
-        The answers of a sector with another attribute do. A sector of these attributes alone needs it of its rows A B,
-        over the structured cells. The least entry of each row is at most 0, and its largest at least 0. So no answer
-        holds a multiple of a public total, and the answers have a finite price for a record that is added or removed.
+        Then no row measures their totals (`Strategy`), and each answer differs for some two records that agree in these
+        attributes. The answers have a finite price for a record that is added or removed.
         """
-        agreed = self._exchangeable(held)
-        rows = [s.rows for s in self.sectors if agreed.issuperset(s.attributes)] if held else []
-        if len(agreed) < len(held) or not all(
-            (x.min(1) <= 0).all() and (x.max(1) >= 0).all() and x.any(1).all() for x in rows
-        ):
+        public = () if self.structure.public is None else self.structure.public.exchangeable
+        if not {self.structure.names[i] for i in public}.issuperset(held):
             raise PlanError(
                 "within-total-measured",
                 "The plan measures a number that the published totals give, or its tables lack an attribute of within.",
@@ -737,19 +745,16 @@ class Strategy(GaussianDesign):
 
     def _roughly(self, attribute: int) -> Fraction:
         """Return a bound on X_ij for any two records that differ in the exchangeable attribute `attribute`."""
-        unit, precisions = self._precisions
         total = Fraction(0)
-        for g, precision in zip(self.groups, precisions, strict=True):
-            largest = precision * g.weights.astype(object) * g.column_squares.max(axis=1).astype(object)
+        for g, largest in zip(self.groups, self._largest_costs, strict=True):
             inside = (g.attributes == attribute).any(axis=1)
             total += sum(largest[~inside].tolist()) + Fraction(sum(largest[inside].tolist()), self.sizes[attribute] - 1)
-        return total / unit
+        return total / self._precisions[0]
 
     def _grams(self) -> tuple[int, _Grams]:
         """Return a unit, and for every sector the products of its columns over σ², in this unit, (n_o, n_o)."""
         unit, precisions = self._precisions
-        factors = [f for group in precisions for f in group]
-        pairs = zip(self.sectors, factors, strict=True)
+        pairs = zip(self.sectors, itertools.chain(*precisions), strict=True)
         return unit, [(s, exact_matmul(s.rows.T, s.rows).astype(object) * f) for s, f in pairs]
 
     def _products(self, grams: _Grams, held: frozenset[int]) -> Iterator[tuple[frozenset[int], Exact]]:
@@ -763,13 +768,8 @@ class Strategy(GaussianDesign):
 
         With `attribute`, they hold for records that differ in this attribute.
         """
-        weighed = ((_weights(s, attribute), g) for s, g in grams)
-        nothing = np.zeros((self.cells, self.cells), dtype=object)
-        return sum((choose(max(w) * g, min(w) * g) for w, g in weighed), start=nothing)
-
-    def _exchangeable(self, names: Collection[str]) -> frozenset[int]:
-        """Return the positions of the exchangeable attributes of these names."""
-        return frozenset(i for i, a in enumerate(self.structure.names) if a in names)
+        bounds = (choose(max(w) * g, min(w) * g) for w, g in ((_weights(s, attribute), g) for s, g in grams))
+        return sum(bounds, start=np.zeros((self.cells, self.cells), dtype=object))
 
     # --- as a design ------------------------------------------------------------------------------------
 
@@ -850,6 +850,14 @@ class Strategy(GaussianDesign):
     def ledger_rows(self) -> list[tuple[int, list[int]]]:
         """Return the number of sectors of each group, with the positions of their attributes."""
         return [(len(g), np.unique(g.attributes).tolist()) for g in self.groups]
+
+
+def _measures_totals(group: StrategyGroup, public: PublicCells) -> bool:
+    """Return True if a row of a sector of public attributes keeps one sign on the cells of a public total, or is 0."""
+    inside = np.isin(group.attributes, public.exchangeable).all(axis=1)
+    rows = exact_matmul(group.mixing[inside].reshape(-1, group.rank), group.basis)
+    by_cell = (rows[:, np.equal(public.places, f)] for f in {*public.places})
+    return not rows.any(axis=1).all() or any((x.min(axis=1) > 0).any() or (x.max(axis=1) < 0).any() for x in by_cell)
 
 
 def _weights(s: SectorStrategy, attribute: int | None = None) -> list[int]:

@@ -228,7 +228,8 @@ class Formulation:
             self._triangles.append(r)
             self._block_classes.append((i, here))
             self._bases.append(columns)
-            out.append(Block(multiplicity[here], block_columns, self._sources(i, group, r, here), frame, pairwise))
+            sources, public = self._sources(i, group, r, here), self.decomposition.public_places(group)
+            out.append(Block(multiplicity[here], block_columns, sources, frame, pairwise, public=public))
         return out
 
     def _free_of(self, i: int, here: Indices) -> Free:

@@ -62,7 +62,13 @@ from fitnoise.solving.certificates import SINGLE_RECORDS, Evidence, Kinds, Objec
 from fitnoise.solving.costly_sets import STARTING_SETS, CostlyMovingSets, CostlySets, ValuedSet
 from fitnoise.solving.joint_bases import RealJointStrategy
 from fitnoise.solving.product_form import ProductProblem, RealProductStrategy, solve
-from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
+from fitnoise.solving.sectors import (
+    MAX_STRUCTURED_CELLS,
+    Decomposition,
+    centred_bases,
+    decompose,
+    decompose_by_axis,
+)
 from fitnoise.solving.statuses import status_message
 from fitnoise.solving.trees import LevelProblem
 from fitnoise.solving.weighted_trees import TreeWeights
@@ -195,6 +201,15 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
             "No plan was made.",
         )
 
+    if refine and decomposition.has_centres:
+        raise PlanError(
+            "refine-with-public-totals",
+            "refine is set, and the plan has public totals with tables of ranges, groups or other structure.",
+            "Plans with such tables are not refined.",
+            "Leave refine out, or remove the public totals.",
+            "No plan was made.",
+        )
+
     def solved(record_kinds: Kinds) -> RealStrategy:
         return ideal(
             decomposition,
@@ -210,6 +225,11 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
         )
 
     ideal_strategy = solved(SINGLE_RECORDS)
+    if decomposition.has_centres:
+        bases, multiples = centred_bases(decomposition, ideal_strategy.cells)
+        decomposition = decompose(publication.workload, bases, separate=structured, public=public)
+        factors = [f / x for f, x in zip(ideal_strategy.factors, multiples, strict=True)]
+        ideal_strategy = replace(ideal_strategy, factors=factors)
     strategy = _rounded(decomposition, objective, ideal_strategy, publication, goal)
     strategy = claimed(strategy, publication.adjacency)
     part = TablePart(GAUSSIAN, publication, strategy, ideal_strategy.evidence, ideal_strategy.status)
@@ -340,7 +360,7 @@ def _in_sets(
         start = np.concatenate([0.9 * p, np.full(len(new), 0.1 / max(len(new), 1))]), q
         kinds += new
     evidence = form.evidence(sets, solution.dual[0], _evidence_weights(terms, form, solution.dual[1]))
-    ideal = RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, ())
+    ideal = RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, (), solution.primal[0])
     strategy = _rounded(decomposition, terms, ideal, publication, goal)
     means = _symmetrise(decomposition, terms, ideal, publication)
     # All meet the targets, so the objective decides, as it is computed from the integers.
@@ -755,12 +775,14 @@ class RealStrategy:
     evidence: The dual weights, which prove the bound.
     gap: The relative gap of the search, before it is refined and rounded to integers.
     status: Messages on the end of the search.
+    cells: The primal weights of cells, pairs or sets.
     """
 
     factors: list[Floats]
     evidence: Evidence
     gap: float
     status: tuple[Message, ...]
+    cells: Floats
 
 
 def ideal(
@@ -813,14 +835,16 @@ def ideal(
         try:
             refined = lexicographic.refine(form.problem, solution, progress=progress)
             outcome.append(refined.status)
-            return RealStrategy(form.in_basis(refined.factors), evidence, solution.gap, tuple(outcome))
+            factors = form.in_basis(refined.factors)
+            return RealStrategy(factors, evidence, solution.gap, tuple(outcome), solution.primal[0])
         except PlanError:
             if refine:
                 raise
             outcome.append(status_message("report.status.not_refined"))
     if pairs is not None and not pairs.complete:
         outcome.append(status_message("report.status.some_pairs"))
-    return RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, tuple(outcome))
+    factors = form.precision_factors(*solution.primal)
+    return RealStrategy(factors, evidence, solution.gap, tuple(outcome), solution.primal[0])
 
 
 def _evidence_weights(terms: ObjectiveTerms, formulation: Formulation, q: Floats) -> Floats:
