@@ -92,7 +92,8 @@ def test_marks_are_drawn_where_the_numbers_are(page):
     page.set_viewport_size({"width": 1200, "height": 900})
     page.emulate_media(media="screen")
     boxes = page.evaluate(
-        "[...document.querySelectorAll('.strips > svg:not(.axis)')].map(s => [s, ...s.querySelectorAll('.dot, .zero')]"
+        "[...document.querySelectorAll('.strips > svg:not(.axis)')]"
+        ".map(s => [s, ...s.querySelectorAll('circle, rect:first-child')]"
         ".map(e => {const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.width, b.left]}))"
     )
     charts = [chart(layout(page.reported, name)) for name in page.reported]
