@@ -47,7 +47,8 @@ NOT_IN_REPORTS = (
     ),  # release.json
     *("report.price.", "report.counted.", "report.label.all_places", "report.label.composed_plan"),
     *("report.label.uniform_guess", "report.protected.cap", "report.protected.spent", "report.given.condition"),
-    *("report.given.estimate", "report.given.nothing", "report.combined.estimate", "report.combined.improved"),
+    *("report.given.certificate", "report.given.estimate", "report.given.nothing"),
+    *("report.combined.estimate", "report.combined.improved"),
     *("report.integers.biased", "report.integers.proof", "report.integers.reach", "report.integers.simulated"),
     *("report.integers.table", "report.series.entr", "report.records.assumed", "report.records.chosen"),
     *("report.records.counted", "report.records.draws", "report.records.enforced", "report.records.left_out"),

@@ -20,9 +20,12 @@ from dense import cell_order, rebuilt_releases, strategy_matrix, workload_matrix
 from fitnoise import data
 from fitnoise.interfaces.reports.releases import combination_report
 from fitnoise.kernel import noise
+from fitnoise.kernel.units import Neighbours
 from fitnoise.messages import english
-from fitnoise.reading import combining, contradictions, impossible_cells
-from fitnoise.reading.impossible_cells import independent_rows
+from fitnoise.reading import combining, contradictions, impossible_cells, rule_certificates
+from fitnoise.reading.impossible_cells import ImpossibleCells, independent_rows
+from fitnoise.reading.rule_certificates import rule_certificate
+from fitnoise.request.publication import Goal, Objective
 from fitnoise.solving import class_sectors
 from laws.plans import planned_quickly
 from laws.releases import by_command, measured, released
@@ -193,6 +196,11 @@ CENSUS_RULES = [
 ]
 
 
+def zeros(plan):
+    """Return noisy answers that are all 0."""
+    return [np.zeros(n, int) for n in plan.table_part.strategy.lengths]
+
+
 def census(order, **sizes):
     """Return a release without data of all tables of some attributes."""
     domain = fn.Domain({a: fn.Ordered(0, n - 1) for a, n in (CENSUS | sizes).items()})
@@ -235,7 +243,7 @@ def test_rules_on_264192_joint_cells_are_used_exactly(order, sizes, cost, larges
     assert estimates._combined.part.decomposition.shape == (3, 3, 3, 2, 3)
     variances = {name: estimates[name]["std_error"] ** 2 for name in estimates}
     assert max(x.max() for x in variances.values()) == pytest.approx(largest, abs=1e-5)
-    # the zeros are exactly the rows of impossible combinations
+    # The zeros are exactly the rows of impossible combinations.
     assert [int((variances[f"age by {a}"] == 0).sum()) for a in ("marital", "relation", "work", "education")] == [
         75,
         30,
@@ -244,6 +252,92 @@ def test_rules_on_264192_joint_cells_are_used_exactly(order, sizes, cost, larges
     ]
     for name in estimates:
         assert (estimates[name].std_error <= release[name].std_error * (1 + EXACT)).all()
+
+
+@pytest.mark.parametrize(
+    ("order", "bound", "bound_of_box"), [(2, 8.0161, 7.9722), pytest.param(3, 7.7102, 7.6761, marks=pytest.mark.slow)]
+)
+def test_the_cost_without_rules_is_certified_for_rules(order, bound, bound_of_box, monkeypatch):
+    """Over all possible combinations of classes, and over adults who are no spouses."""
+    release = census(order)
+    estimates = fn.given(release, impossible=CENSUS_RULES)
+    assert estimates.certificate.value == pytest.approx(2 * release.plan.rho, rel=1e-9)
+    assert estimates.certificate.bound == pytest.approx(bound, abs=1e-4)
+    monkeypatch.setattr(rule_certificates, "MAX_POSSIBLE_COMBINATIONS", 4)
+    by_box = rule_certificates.rule_certificate(release.plan.table_part, estimates._impossible)
+    assert by_box.bound == pytest.approx(bound_of_box, abs=1e-4)
+
+
+COSTS_WITH_RULES = [
+    (["age", "marital", "relation"], [2], 2.7874),
+    (["age", "marital", "relation"], [1, 2], 4.7788),
+    (list(CENSUS), [2], 8.0169),
+    (list(CENSUS), [1, 2], 10.1944),
+    (list(CENSUS), [3], 7.7110),
+    ([*CENSUS, "state", "sex"], [2], 15.2819),
+]
+
+
+@pytest.mark.parametrize(("names", "orders", "cost"), COSTS_WITH_RULES)
+def test_bounds_by_classes_are_the_known_optima(names, orders, cost):
+    sizes = CENSUS | {"state": 51, "sex": 2}
+    domain = fn.Domain({a: fn.Ordered(0, sizes[a] - 1) for a in names})
+    plan = fn.plan(fn.Workload(domain, [fn.all_tables(k, names, variance=1) for k in orders]))
+    rules = [x for x in CENSUS_RULES if set(x) <= set(names)]
+    certificate = rule_certificate(plan.table_part, ImpossibleCells.from_rules(domain, rules, ()))
+    assert certificate.bound == pytest.approx(cost, abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_by_classes_are_those_of_plans_by_values(seed, monkeypatch):
+    """The bound of a plan without rules, by classes; and the plan that counts each possible cell."""
+    monkeypatch.setattr(rule_certificates, "BOUND_GAP", 1e-7)
+    rng = np.random.default_rng(seed)
+    sizes = dict(zip("abc", rng.integers(2, 6, 3).tolist(), strict=True))
+    domain = fn.Domain({a: fn.Ordered(0, n - 1) for a, n in sizes.items()})
+    names = rng.permutation(list("abc"))[:2].tolist()
+    # The first value of each attribute stays possible with all others.
+    box = {a: {"values": rng.permutation(np.arange(1, sizes[a]))[: rng.integers(1, sizes[a])].tolist()} for a in names}
+    orders = [[1, 2], [2], [1, 2, 3]][seed % 3]
+    tables = [fn.all_tables(k, list("abc"), variance=float(rng.uniform(0.5, 2))) for k in orders]
+    with_rules = fn.plan(fn.Workload(domain.without(box), tables))
+    release = fn.Release(plan := fn.plan(fn.Workload(domain, tables)), zeros(plan))
+    certificate = fn.given(release, impossible=[box]).certificate
+    assert certificate.bound == pytest.approx(2 * with_rules.rho, rel=1.5e-6)
+    assert certificate.bound <= 2 * with_rules.rho * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_largest_box_is_the_largest(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    counts = [rng.integers(1, 9, n) for n in rng.integers(1, 4, 3)]
+    possible = rng.random([len(n) for n in counts]) < 0.7
+    possible[0, 0, 0] = True
+    subsets = [[x for k in range(1, len(n) + 1) for x in itertools.combinations(range(len(n)), k)] for n in counts]
+    volumes = {
+        box: math.prod(int(n[list(x)].sum()) for n, x in zip(counts, box, strict=True))
+        for box in itertools.product(*subsets)
+        if possible[np.ix_(*box)].all()
+    }
+    assert volumes[rule_certificates.largest_box(possible, counts)] == max(volumes.values())
+    monkeypatch.setattr(rule_certificates, "MAX_BOXES", 0)
+    cells = [volume for box, volume in volumes.items() if all(len(x) == 1 for x in box)]
+    assert volumes[rule_certificates.largest_box(possible, counts)] == max(cells)
+
+
+def test_a_certificate_needs_one_gaussian_release_of_the_simple_kind(monkeypatch):
+    assert fn.given(release_of("pair"), impossible=[CHILDREN]).certificate.gap > 0
+    assert fn.given(release_of("pair", "pure"), impossible=[CHILDREN]).certificate is None
+    two = fn.combine(release_of("pair"), release_of("apart", seed=2), same_records=True)
+    assert two.certificate is None
+    assert fn.given(two, impossible=[CHILDREN]).certificate is None
+    workload = fn.Workload(DOMAIN, TABLES["pair"])
+    replaced = fn.PrivacyUnit(neighbours=Neighbours.REPLACE_ONE)
+    for options in ({"objective": Objective(Goal.TOTAL_ERROR)}, {"unit": replaced}):
+        plan = fn.plan(workload, **options)
+        assert fn.given(fn.Release(plan, zeros(plan)), impossible=[CHILDREN]).certificate is None
+    monkeypatch.setattr(rule_certificates, "MAX_POSSIBLE_COMBINATIONS", 4)
+    assert fn.given(release_of("cumulative"), impossible=[CHILDREN]).certificate is None
 
 
 @hypothesis.given(

@@ -30,7 +30,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, final
 
@@ -64,6 +64,7 @@ from fitnoise.reading.questions import ReaderQuestion
 from fitnoise.reading.refusals import UNREAD, no_means, refuse_public_totals, repeated_release
 from fitnoise.reading.release import Release, release_identity, superseded_pairs
 from fitnoise.reading.release_files import csv_text, number_columns, read_text, stub_frame
+from fitnoise.reading.rule_certificates import rule_certificate
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList
@@ -72,6 +73,7 @@ from fitnoise.request.impossible_rules import Mask
 from fitnoise.request.joint_axes import used_joint_axes
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, list_names, slug, used_attributes
+from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.class_sectors import decompose_by_class
 from fitnoise.solving.sectors import Decomposition, SectorGroup, decompose
 
@@ -771,6 +773,16 @@ class Combination(DerivedTables, QuestionMixin):
         is_one = len(self.releases) == 1 and self._impossible is not None
         same = [] if is_one else [Message("report.combined.same_records")]
         return (*self.all_remarks(), *same, *self.assumptions)
+
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """Δ² = 2ρ of the release, and a bound on that of every Gaussian plan with the same targets and these rules.
+
+        It takes seconds. None for several releases or parts, and where no bound is computed (`rule_certificate`).
+        """
+        if self._impossible is None or len(self._combined.sources) > 1:
+            return None
+        return rule_certificate(self._combined.sources[0].with_measured_design, self._impossible)
 
     def all_remarks(self) -> tuple[Message, ...]:
         """Return a warning for each release that supersedes another one of the combination."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Indices
+from fitnoise.request.impossible_rules import Mask
 from fitnoise.request.joint_axes import attributes_along
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes
 from fitnoise.solving.sectors import (
@@ -44,7 +45,12 @@ MAX_BLOCKS = 2**13
 """The largest number of blocks of all tables: each is placed in its sectors on its own."""
 
 
-def decompose_by_class(workload: Workload, classes: Mapping[str, Indices], separate: Collection[str]) -> Decomposition:
+def decompose_by_class(
+    workload: Workload,
+    classes: Mapping[str, Indices],
+    separate: Collection[str],
+    is_possible: Callable[[Sequence[str]], Mask] | None = None,
+) -> Decomposition:
     """Put a workload in sectors if some attributes have classes of interchangeable values.
 
     Args:
@@ -52,6 +58,8 @@ def decompose_by_class(workload: Workload, classes: Mapping[str, Indices], separ
         classes: For each attribute with classes, the class of each value, from 0 on. Each table shows it value by value
             or not at all.
         separate: Further attributes whose values are not interchangeable.
+        is_possible: A function of the structured attributes that returns True for their possible joint cells, in C
+            order. The impossible ones, and numbers that count only these, are then left out. None keeps all.
 
     Raises:
         WorkloadError: There are too many combinations of classes, or too many blocks.
@@ -72,7 +80,8 @@ def decompose_by_class(workload: Workload, classes: Mapping[str, Indices], separ
             "Use rules on fewer attributes.",
             "Nothing was computed.",
         )
-    cutter = _BlockCutter(workload, free, bound, members, names)
+    possible = None if is_possible is None else is_possible(bound)
+    cutter = _BlockCutter(workload, free, bound, members, names, possible)
     tables: list[TableGroup] = []
     blocks: list[TableBlock] = []
     start = 0
@@ -90,9 +99,15 @@ def decompose_by_class(workload: Workload, classes: Mapping[str, Indices], separ
                     "Nothing was computed.",
                 )
     groups, shift = sectors_of_tables(tables, np.array(lengths, dtype=np.int64), None)
+    if possible is not None:
+        bound, shape = [POSSIBLE], (int(possible.sum()),)
     return Decomposition(
         tuple(names), tuple(lengths), tuple(bound), shape, tuple(tables), groups, shift, blocks=tuple(blocks)
     )
+
+
+POSSIBLE = "possible combinations"
+"""The structured axis of the possible joint cells, which are listed."""
 
 
 def _axis_name(attribute: str, k: int) -> str:
@@ -105,6 +120,7 @@ class _BlockCutter:
     workload, free, bound: The tables, and the exchangeable and structured attributes.
     members: For each attribute with classes the values of each class.
     names: The names of all exchangeable axes.
+    possible: True for the structured cells that remain; None for all.
     """
 
     def __init__(
@@ -114,8 +130,10 @@ class _BlockCutter:
         bound: Sequence[str],
         members: Mapping[str, Sequence[Indices]],
         names: Sequence[str],
+        possible: Mask | None,
     ) -> None:
         self._workload, self._bound, self._members, self._names = workload, bound, members, names
+        self._possible = possible
         self._axes = axes_by_attribute(workload, free)
         self._axis = {home: a for a in bound for home in attributes_along(workload.domain, a)}
         self._queries: dict[tuple[object, ...], Array] = {}
@@ -134,8 +152,12 @@ class _BlockCutter:
         domain, shape = self._workload.domain, table.shape(self._workload.domain)
         targets = table.variances(domain, self._workload.confidence)
         classed = [a for a in table.attributes if a in self._members]
-        for index, alpha in enumerate(itertools.product(*(range(len(self._members[a])) for a in classed))):
+        index = 0
+        for alpha in itertools.product(*(range(len(self._members[a])) for a in classed)):
             chosen = dict(zip(classed, alpha, strict=True))
+            queries = self._structured_queries(table, chosen)
+            if not queries.any():
+                continue
             columns = tuple(
                 self._members[a][chosen[a]] if a in chosen else np.arange(n)
                 for a, n in zip(table.attributes, shape, strict=True)
@@ -156,7 +178,7 @@ class _BlockCutter:
             group = TableGroup(
                 tables=np.array([first_block + index]),
                 axes=np.array([axes], dtype=np.intp).reshape(1, -1),
-                queries=self._structured_queries(table, chosen),
+                queries=queries,
                 variances=rows[None],
                 starts=np.array([start]),
                 cells=np.array([math.prod((float(len(columns[i])) for i in outer), start=1.0)]),
@@ -164,7 +186,7 @@ class _BlockCutter:
                 transpose=transpose,
                 spans=spans,
             )
-            start += len(rows)
+            start, index = start + len(rows), index + 1
             yield TableBlock(number, columns), group
 
     def _order(self, attribute: str) -> int:
@@ -193,5 +215,6 @@ class _BlockCutter:
         operator = op.Kronecker(tuple(factors))
         key = (operator.shape, operator)
         if key not in self._queries:
-            self._queries[key] = rules.dense(operator)
+            queries = rules.dense(operator)
+            self._queries[key] = queries if self._possible is None else queries[:, self._possible]
         return self._queries[key]

@@ -355,9 +355,17 @@ def combination_report(combination: Combination, directory: Path | None) -> Repo
     )
     estimate = Message("report.given.estimate" if rules else "report.combined.estimate", values)
     gains = (Value("improved", improved, ValueKind.COUNT), Value("numbers", total, ValueKind.COUNT))
-    messages = (estimate, *combination.conditions, Message("report.combined.improved", gains))
+    messages = [estimate, *combination.conditions, Message("report.combined.improved", gains)]
+    certificate = combination.certificate
+    if certificate is not None:
+        bounds = (
+            Value("rho", certificate.value / 2, ValueKind.COST),
+            Value("bound", certificate.bound / 2, ValueKind.COST),
+            Value("gap", certificate.gap, ValueKind.PROPORTION),
+        )
+        messages.append(Message("report.given.certificate", bounds))
     table = ReportTable.from_rows("tables", columns, rows)
-    return Report("", (Section(Message("report.section.combined"), messages, (*values, *gains), (table,)),))
+    return Report("", (Section(Message("report.section.combined"), tuple(messages), (*values, *gains), (table,)),))
 
 
 def verification_report(checked: Verification) -> Report:
