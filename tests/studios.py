@@ -31,6 +31,13 @@ margin = 9.5
 """
 
 
+def public_totals_spec():
+    """The text of a specification with the numbers of records by area as public totals."""
+    totals = '[[public]]\nby = ["area"]\nsource = "register"\n\n'
+    text = SPEC.replace("[[tables]]", totals + "[[tables]]", 1).replace('cumulative = "age"', "")
+    return text.replace('\nattributes = ["area"]', '\nname = "first"\nattributes = ["area", "age"]', 1)
+
+
 class Here:
     """A worker that needs no process."""
 

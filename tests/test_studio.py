@@ -39,7 +39,7 @@ from fitnoise_studio.balances import balance_of
 from fitnoise_studio.folder import Folder, publication_of
 from fitnoise_studio.releasing import Releases
 from refused import refused
-from studios import SPEC, Here, base_of, filled, opened
+from studios import SPEC, Here, base_of, filled, opened, public_totals_spec
 from test_pages import HOSTILE, Page
 from waiting import wait_until
 
@@ -164,15 +164,52 @@ def test_incomplete_release_requests_are_refused(client, at_once):
     assert client.studio.releases.numbers() == []
 
 
-def test_a_plan_with_public_totals_is_released_by_the_command(tmp_path, monkeypatch):
-    totals = '[[public]]\nby = ["area"]\nsource = "register"\n\n'
-    text = SPEC.replace("[[tables]]", totals + "[[tables]]", 1).replace('cumulative = "age"', "")
-    text = text.replace('\nattributes = ["area"]', '\nname = "first"\nattributes = ["area", "age"]', 1)
-    with opened(filled(tmp_path / "f", text), monkeypatch) as client:
+def test_a_release_keeps_public_totals_that_the_operator_states(tmp_path, monkeypatch, at_once, capsys):
+    """The file is chosen with the data, and the sentence about it comes before all else is confirmed."""
+    root = filled(tmp_path / "x", public_totals_spec())
+    register = root / "register.csv"
+    register.write_text("area,number\nn,40\ns,20\n", encoding="utf-8")
+    with opened(root, monkeypatch) as client:
         client.certified()
-        refused = client.post("/release", {"data": client.number("people.csv"), "out": "r"})
-        assert (refused.status_code, "fitnoise release --public" in refused.text) == (422, True), refused.text
-        assert client.studio.releases.numbers() == []
+        fields = {"data": client.number("people.csv"), "out": "release"}
+        assert 'name="totals"' in client.page("/release")
+        for totals in ("", client.number("people.csv"), client.number("spec.toml")):
+            refusal = client.post("/release", {**fields, "totals": totals})
+            assert (refusal.status_code, 'data-field="totals"' in refusal.text) == (422, True)
+        page = client.post("/release", {**fields, "totals": client.number("register.csv")}).text
+        assert 'id="release-once"' not in page
+        number = re.search(r'action="[^"]*/release/([0-9a-f]{32})/totals"', page)[1]
+        sentence = "The numbers in register.csv were public before and were not computed from these data."
+        assert sentence in page
+        assert client.post(f"/release/{number}", typed="people").status_code == 422
+        refusal = client.post(f"/release/{number}/totals", statement="They are public.")
+        assert (refusal.status_code, 'data-field="statement"' in refusal.text) == (422, True)
+        assert not (root / "budget.sqlite").exists()
+        page = client.post(f"/release/{number}/totals", statement=sentence).text
+        assert 'id="release-once"' in page
+        assert sentence in page
+        assert client.post(f"/release/{number}", typed="people").status_code == 204
+        release = Release.read(root / "release")
+        assert release.count(by=["area"]).frame()["value"].tolist() == [40, 20]
+        with fn.Ledger(root / "budget.sqlite") as ledger:
+            assert ledger.entries()[0].detail["confirmed"] == sentence
+            assert fn.verify(root / "release", ledger=ledger).ok
+        # A file that changes after the request is not the one that was stated.
+        request = {
+            **fields,
+            "out": "later",
+            "totals": client.number("register.csv"),
+            "ledger": client.number("budget.sqlite"),
+        }
+        page = client.post("/release", request).text
+        number = re.search(r'action="[^"]*/release/([0-9a-f]{32})/totals"', page)[1]
+        client.post(f"/release/{number}/totals", statement=sentence)
+        register.write_text("area,number\nn,41\ns,20\n", encoding="utf-8")
+        assert client.post(f"/release/{number}", typed="people").status_code == 204
+        assert "The file of public totals changed" in capsys.readouterr().out
+        assert not (root / "later").exists()
+        with fn.Ledger(root / "budget.sqlite") as ledger:
+            assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
 
 
 def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_once):

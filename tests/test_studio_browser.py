@@ -22,7 +22,7 @@ from fitnoise.messages import translator
 from fitnoise_studio import serve, state, workers
 from fitnoise_studio.folder import Folder
 from run_pages import follow
-from studios import SPEC, filled
+from studios import SPEC, filled, public_totals_spec
 from test_browser import browser, pytestmark  # noqa: F401 - where there is one
 from test_pages import HOSTILE
 from test_site import DOCS, run
@@ -225,6 +225,35 @@ def test_a_rule_is_stated_by_keyboard(page, studio_folder):
     page.wait_for_selector("#save")
     assert load(studio_folder / ".studio" / "draft.toml")["impossible"] == [{"area": "North", "age": {"at_most": 1}}]
     check(page)
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
+@pytest.mark.parametrize("page", ["de"], indirect=True)
+def test_the_origin_of_public_totals_is_typed_on_a_page_of_its_own(page, studio_folder):
+    filled(studio_folder, public_totals_spec())
+    (studio_folder / "register.csv").write_text("area,number\nn,40\ns,20\n", encoding="utf-8")
+    page.goto(page.address + "prove")
+    page.click("#certify")
+    page.wait_for_selector("#jobs .seal")
+    page.goto(page.address + "release")
+    page.check("text=people.csv")
+    page.click("#ask")
+    page.wait_for_selector("#totals[aria-invalid=true]")
+    page.select_option("#totals", label="register.csv")
+    page.click("#ask")
+    page.wait_for_selector("#statement")
+    check(page)
+    page.fill("#statement", "Ja")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#statement[aria-invalid=true]")
+    page.fill("#statement", page.inner_text("q").strip("„“"))
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#release-once")
+    check(page)
+    page.fill("#typed", "people")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#where .good")
     page.told = [x for x in page.told if "422" not in x]
     assert page.told == []
 

@@ -49,7 +49,7 @@ from fitnoise_studio.balances import EXAMPLE_CAPS, Balance, balances, cap_guess,
 from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
 from fitnoise_studio.page_parts import error_text, page, render_part
 from fitnoise_studio.refusals import Refusals, Refused, internal_error, refused_at
-from fitnoise_studio.releasing import INTENT_LIFETIME_SECONDS, head_of, no_data, released_before
+from fitnoise_studio.releasing import head_of, no_data, not_requested, released_before, totals_of
 from fitnoise_studio.state import STEPS, Studio
 from fitnoise_studio.workers import QuestionReplaced
 
@@ -396,6 +396,8 @@ def release(studio: Studio, request: Request, fields: Mapping[str, Any] | None =
         ledgers=[(folder.number(x), x, _balances(folder, x)) for x in folder.ledgers()],
         new=BUDGET,
         out=_free(folder, "release"),
+        public=None if plan is None else _plan(folder, plan).publication.public,
+        files=[(folder.number(x), x) for x in folder.files(".csv")],
         asked=fields,
         used=used,
         left=leftovers(folder.root),
@@ -828,7 +830,7 @@ def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Respon
     ledger_number, codes = form.get("ledger", ""), named_files(folder.text())
     table, out = form.get("table", "").strip() or None, form.get("out", "").strip()
     data: tuple[str, ...] = ()
-    book = BUDGET
+    book, totals = BUDGET, ""
     with Refusals() as refusals:
         with refusals.for_field("data"):
             data_names = folder.data()
@@ -847,23 +849,38 @@ def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Respon
                     "Nothing was measured.",
                 )
             head_of(folder, book)
+        with refusals.for_field("totals"):
+            if form.get("totals"):
+                totals = folder.name_by_number(form["totals"], folder.files(".csv"))
+            if data:
+                totals_of(folder, certified_plan, totals, data)
         with refusals.for_field("out"):
             folder.target(out)
     with refused_at("data"):
-        number = studio.releases.ask(certified_plan, data, codes, table, book, out)
+        number = studio.releases.ask(certified_plan, data, codes, table, book, out, totals)
+    return _confirmation(studio, request, number)
+
+
+def _confirmation(studio: Studio, request: Request, number: str) -> Response:
+    """Show what a release does, to be confirmed; first its public totals, if they are not confirmed yet."""
+    folder, intent = studio.folder, studio.releases.open_intent(number)
+    if intent is None:
+        raise not_requested()
+    certified_plan, book = _plan(folder, intent.plan), intent.ledger
     before, unfinished = released_before(folder, book, certified_plan)
     request_fields = {
         "number": number,
         "plan": certified_plan,
-        "data": data,
+        "intent": intent,
+        "data": intent.data,
         "ledger": book,
-        "out": out,
-        "source": certified_plan.publication.source.name,
+        "out": intent.out,
+        "source": intent.source,
         "quote": _quote(folder, book, certified_plan),
         "before": before,
         "unfinished": unfinished,
         "columns": _columns(certified_plan),
-        "until": time.strftime("%H:%M", time.localtime(time.time() + INTENT_LIFETIME_SECONDS)),
+        "until": time.strftime("%H:%M", time.localtime(time.time() + studio.releases.remaining_seconds(number))),
     }
     return release(studio, request, request_fields)
 
@@ -890,6 +907,16 @@ def confirm(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     with refused_at("typed") if wrong else contextlib.nullcontext():
         studio.releases.confirm(number, typed, studio.folder.certified())
     return _go(f"/release/{number}")
+
+
+def confirm_totals(studio: Studio, request: Request, form: SubmittedForm) -> Response:
+    """Accept the statement about the file of public totals, and show all that the release does."""
+    number = request.path_params["number"]
+    if studio.releases.open_intent(number) is None:
+        raise not_requested()
+    with refused_at("statement"):
+        studio.releases.state_totals(number, form.get("statement", ""))
+    return _confirmation(studio, request, number)
 
 
 def stop_release(studio: Studio, request: Request, form: SubmittedForm) -> Response:
@@ -1016,6 +1043,7 @@ FORM_HANDLERS: Mapping[str, Callable[[Studio, Request, SubmittedForm], Response]
     "/jobs/{place}/stop": stop_job,
     "/release": ask_release,
     "/release/{number}": confirm,
+    "/release/{number}/totals": confirm_totals,
     "/release/{number}/stop": stop_release,
     "/report/{number}/ask": question,
     "/report/{number}/write": write_outputs,

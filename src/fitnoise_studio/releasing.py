@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -28,6 +28,7 @@ from fitnoise.kernel.ledger import Ledger, LedgerEntry
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import charged_before, release
 from fitnoise.reading.release_files import DESCRIPTION, read_text, replace_file, to_json
+from fitnoise.request.known_totals import confirmation, parse_totals
 from fitnoise_studio.folder import REMOTE_PREFIXES, DraftChanged, Folder, digest
 from fitnoise_studio.workers import command
 
@@ -66,6 +67,10 @@ class Intent:
     book: The identity of the ledger, and the digest of that entry.
     finishes: The digest of the earlier charge whose release this request finishes; empty if it makes a charge.
     is_repeat: True if the charge is a second one for the plan.
+    totals: The name of the file of public totals; empty for a plan without them.
+    totals_digest: Its SHA-256 at the request.
+    statement: The sentence about this file that the operator has to type; empty without a file.
+    is_stated: True if the operator typed it.
     """
 
     plan: str
@@ -81,6 +86,10 @@ class Intent:
     book: str
     finishes: str = ""
     is_repeat: bool = False
+    totals: str = ""
+    totals_digest: str = ""
+    statement: str = ""
+    is_stated: bool = False
 
 
 def seen(folder: Folder, name: str, salt: str) -> str:
@@ -177,6 +186,39 @@ def no_data() -> ReleaseError:
     )
 
 
+def not_requested() -> ReleaseError:
+    """Return the error for an intent that is unknown or too old."""
+    return ReleaseError(
+        "release-not-requested",
+        "This release was not requested in the last ten minutes.",
+        "A confirmation works once, within ten minutes.",
+        "Request the release again.",
+        "Nothing was measured.",
+    )
+
+
+def totals_of(folder: Folder, plan: Plan, name: str, data: Sequence[str]) -> tuple[str, str]:
+    """Return the SHA-256 of the file of public totals, and the sentence that states its origin; "" without totals.
+
+    Raises:
+        ReleaseError: The plan has public totals, and the file is missing, is one of the data, or does not fit.
+    """
+    stated = plan.publication.public
+    if stated is None:
+        return "", ""
+    if not name or name in data:
+        raise ReleaseError(
+            "totals-file-not-chosen",
+            "No file of the public totals is chosen." if not name else f"The file {name!r} is also among the data.",
+            "The plan has public totals, and they come from a file of their own.",
+            "Choose the file of the totals.",
+            "Nothing was measured.",
+        )
+    path = folder.inside(name)
+    totals = parse_totals(path.name, read_text(path), stated, plan.publication.domain)
+    return totals.sha256, confirmation(path.name, stated, plan.publication.unit.name)
+
+
 def ledger_changed() -> DraftChanged:
     """Return the error for a ledger that is not as it was when a release was requested."""
     return DraftChanged(
@@ -202,26 +244,27 @@ class Releases:
         self._texts: dict[str, str] = {}
 
     def ask(
-        self, plan: Plan, data: tuple[str, ...], codes: Sequence[str], table: str | None, ledger: str, out: str
+        self,
+        plan: Plan,
+        data: tuple[str, ...],
+        codes: Sequence[str],
+        table: str | None,
+        ledger: str,
+        out: str,
+        totals: str = "",
     ) -> str:
         """Make an intent to release, to be confirmed within ten minutes, and return its number.
 
         Raises:
             ReleaseError: A name is invalid or taken, no data are given, or the data do not exist or are one of the
-                files of codes. Or the plan has public totals.
+                files of codes. Or the plan has public totals, and their file is missing, is among the data, or does not
+                fit.
             LedgerError: The ledger cannot be read.
         """
         self._folder.target(out)
-        if plan.publication.public is not None:
-            raise ReleaseError(
-                "public-totals-in-studio",
-                "The plan has public totals.",
-                "Their file and its confirmation are given on the command line or in Python.",
-                "Release the plan with fitnoise release --public.",
-                "Nothing was measured.",
-            )
         if not data:
             raise no_data()
+        digest_of_totals, statement = totals_of(self._folder, plan, totals, data)
         self._folder.refuse_codes(data, codes)
         head, book = head_of(self._folder, ledger)
         before, unfinished = released_before(self._folder, ledger, plan)
@@ -241,6 +284,9 @@ class Releases:
             book=book,
             finishes=before.digest if before is not None and unfinished else "",
             is_repeat=before is not None and not unfinished,
+            totals=totals,
+            totals_digest=digest_of_totals,
+            statement=statement,
         )
         with self._lock:
             number = secrets.token_hex(16)
@@ -252,6 +298,33 @@ class Releases:
         with self._lock:
             intent, until = self._asked.get(number, (None, 0.0))
             return intent if intent is not None and self._clock() < until else None
+
+    def remaining_seconds(self, number: str) -> float:
+        """Return the seconds for which an intent can still be used; 0 for an unknown one."""
+        with self._lock:
+            return max(0.0, self._asked[number][1] - self._clock()) if number in self._asked else 0.0
+
+    def state_totals(self, number: str, typed: str) -> Intent:
+        """Accept the operator's statement about the file of public totals, and return the intent.
+
+        Raises:
+            ReleaseError: The intent is unknown or too old, or another sentence was typed.
+        """
+        with self._lock:
+            intent, until = self._asked.get(number, (None, 0.0))
+            if intent is None or self._clock() >= until:
+                raise not_requested()
+            if typed.strip() != intent.statement:
+                raise ReleaseError(
+                    "totals-not-stated",
+                    "The typed text is not the sentence about the file of public totals.",
+                    "The publisher states where the totals come from, and the ledger keeps the sentence.",
+                    "If the sentence is true, type it exactly.",
+                    "Nothing was measured.",
+                )
+            intent = replace(intent, is_stated=True)
+            self._asked[number] = intent, until
+            return intent
 
     def confirm(self, number: str, typed: str, certified: str | None) -> None:
         """Use an intent: start its release. For an intent that was used before, do nothing.
@@ -270,14 +343,8 @@ class Releases:
             if self.is_used(number):
                 return  # a second press, a reload, a replay: the page shows where it is
             intent, until = self._asked.get(number, (None, 0.0))
-            if intent is None or self._clock() >= until:
-                raise ReleaseError(
-                    "release-not-requested",
-                    "This release was not requested in the last ten minutes.",
-                    "A confirmation works once, within ten minutes.",
-                    "Request the release again.",
-                    "Nothing was measured.",
-                )
+            if intent is None or self._clock() >= until or (intent.totals and not intent.is_stated):
+                raise not_requested()
             if typed != intent.source:
                 raise ReleaseError(
                     "source-name-not-typed",
@@ -540,6 +607,16 @@ def _released(
             "Press 'Certify this plan' on the page Prove.",
             "Nothing was measured.",
         )
+    totals = intent["totals"]
+    # The operator saw and stated the file in its state at the request.
+    if totals and totals_of(folder, plan, totals, data)[0] != intent["totals_digest"]:
+        raise DraftChanged(
+            "totals-changed-since",
+            "The file of public totals changed after the release was requested.",
+            "",
+            "Request the release again.",
+            "Nothing was measured.",
+        )
     return release(
         plan,
         sources[0] if len(sources) == 1 else sources,
@@ -547,6 +624,8 @@ def _released(
         directory=folder.target(intent["out"]),
         table=intent["table"],
         again=intent["is_repeat"],
+        public=folder.inside(totals) if totals else None,
+        public_confirm=intent["statement"] if totals else None,
         progress=stage,
         notice=notice,
     )
