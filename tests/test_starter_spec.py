@@ -97,6 +97,19 @@ def test_the_question_is_one(planned):
     assert [q.summary.name for q in plan.questions] == ["how many"]
 
 
+def test_a_rule_and_public_totals_are_shown_as_comments(planned):
+    """Each with the keys that can be planned once its values are stated, and none for attributes that are missing."""
+    text = begun({"sex": "categorical", "in come": "categorical"})
+    stated = tomllib.loads(completed(text))
+    rule, totals = (next(x for x in sections(text) if x.startswith(f"[[{key}]]")) for key in ("impossible", "public"))
+    for name in ("sex", "in come"):
+        rule = rule.replace("VALUE", stated["domain"][name]["codes"][0], 1)
+    (stated_rule,) = planned(f"{completed(text)}\n{rule}").publication.domain.rules
+    assert stated_rule.document == {"in come": "a", "sex": "a"}
+    assert planned(f"{completed(text)}\n{totals}").publication.public.attributes == ("sex",)
+    assert [x in begun({"pay": "amount"}) for x in ("[[impossible]]", "[[public]]")] == [False, False]
+
+
 def test_numbers_without_a_public_source_can_be_requested_first(planned):
     """In a specification of its own; each answer costs as much as the comment says."""
     text = begun(NAMES | {" o'f it ": "amount"})

@@ -310,8 +310,9 @@ _add(
     "new",
     """Write a starter specification for these attributes and mark the lines to complete. Reads no data.
 
-    TYPE is categorical (the default), ordered, binned, amount or hierarchy. With --example, the argument is a finished
-    specification. --schema and --demo take no argument.
+    TYPE is categorical (the default), ordered, binned, amount or hierarchy. Comments show further keys, such as rules
+    about impossible records and public totals. With --example, the argument is a finished specification. --schema and
+    --demo take no argument.
     """,
     [
         click.Argument(["names"], metavar="[NAME[=TYPE]...]", nargs=-1),

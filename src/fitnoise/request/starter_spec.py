@@ -83,6 +83,18 @@ _LEFT_OUT = """\
 # people = 100_000
 # epsilon = 0.1"""
 
+_RULE = """\
+# [[impossible]]  # values that law or definition excludes together; no combination that only the data lack
+# {first} = "VALUE"
+# {second} = "VALUE"
+"""
+
+_PUBLIC = """\
+# [[public]]  # totals that are public before the release, without noise; `fitnoise release --public` reads their file
+# by = [{first}]
+# source = "Population register, 1 January 2026, table 3"
+"""
+
 _QUESTION = """\
 # [[questions]]  # with or without tables: one answer of finitely many, for an epsilon of its own
 # name = "how many"
@@ -122,7 +134,8 @@ def begun(attributes: Mapping[str, str]) -> str:
             "",
         ]
     # An amount has no table by value, so it is left out here and summed below.
-    quoted_names = [_quoted(name) for name, kind in attributes.items() if not KINDS[kind].is_summed]
+    by_value = [name for name, kind in attributes.items() if not KINDS[kind].is_summed]
+    quoted_names = [_quoted(name) for name in by_value]
     if quoted_names:
         lines += ["[[tables]]", 'pattern = "singles"  # a table for each attribute', *_key_lines(_TARGET), ""]
     for name in (name for name, kind in attributes.items() if KINDS[kind].is_summed):
@@ -134,6 +147,11 @@ def begun(attributes: Mapping[str, str]) -> str:
         ]
     if len(quoted_names) > 1:
         lines += ["# [[tables]]", f"# attributes = [{', '.join(quoted_names[:2])}]", "# margin = 30", ""]
+    if len(quoted_names) > 1:
+        first_key, second_key = (_header(name).removeprefix("[domain.").removesuffix("]") for name in by_value[:2])
+        lines.append(_RULE.format(first=first_key, second=second_key))
+    if quoted_names:
+        lines.append(_PUBLIC.format(first=quoted_names[0]))
     lines += [_QUESTION, "", _FIRST_RELEASE]
     lines += [_quantile_lines(name) for name, kind in attributes.items() if KINDS[kind].is_summed]
     lines.append(_LEFT_OUT)
