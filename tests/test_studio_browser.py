@@ -94,12 +94,16 @@ def page(request, browser, studio_folder, monkeypatch):  # noqa: F811
 
 
 def check(page):
-    """Accessible, and nothing outside the screen, also of a phone, or at 400 %."""
+    """Accessible, and nothing outside the screen, from a phone or at 400 % to a wide one, nor outside a sheet of A4."""
     violations = Axe().run(page, options={"resultTypes": ["violations"]})
     assert [(v["id"], v["nodes"][0]["html"]) for v in violations.response["violations"]] == []
-    for width in (390, 320):
-        page.set_viewport_size({"width": width, "height": 844})
+    for width in (320, 375, 768, 1600, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 990})  # A4 less its margins
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    page.emulate_media(media="screen")
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
@@ -433,11 +437,56 @@ def test_every_page_is_accessible(page, studio_folder):
     page.click("#release-once")
     page.wait_for_selector("#where .good")
     check(page)
+    shutil.move(studio_folder / "release-2", studio_folder / "elsewhere")
+    page.reload()
+    page.wait_for_selector("#where .stages .fail")
+    check(page)
     page.told = [x for x in page.told if "422" not in x]  # of the page that is not there
     assert page.told == []
     page.context.clear_cookies()
     page.goto(page.address)
     check(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["en", "de"], indirect=True)
+def test_empty_and_refused_pages_are_accessible(page, studio_folder):
+    """A folder without files, then one with data alone; a form with several refused values; a conflict of two tabs."""
+    for file in (*studio_folder.glob("*.csv*"), studio_folder / "spec.toml"):
+        file.unlink()
+    schemes = itertools.cycle([{"color_scheme": "dark", "reduced_motion": "reduce"}, {"color_scheme": "light"}])
+    for path in ("", "data", "describe", "tables", "release", "report", "ledger"):
+        page.emulate_media(**next(schemes))
+        page.goto(page.address + path)
+        check(page)
+    filled(studio_folder)
+    page.goto(page.address + "data")
+    check(page)
+    page.emulate_media(color_scheme="dark", forced_colors="active")
+    page.goto(page.address + "describe")
+    page.evaluate(OPENED)
+    page.fill("#low-1", "old")
+    page.fill("#label-0-1-en", "")
+    page.click("#apply")
+    page.wait_for_selector("#alert a")
+    check(page)
+    page.emulate_media(color_scheme="dark", forced_colors="none")
+    page.goto(page.address + "tables")
+    other = page.context.new_page()
+    other.goto(page.address + "tables")
+    other.fill('[id="number.0"]', "5")
+    other.wait_for_selector("#save")
+    page.fill('[id="number.1"]', "8")
+    page.wait_for_selector("#keep-mine")
+    check(page)
+    page.goto(page.address + "ledger")
+    page.click(".menu summary")
+    check(page)
+    page.click("#quit")
+    page.wait_for_selector("main pre")
+    check(page)
+    page.told = [x for x in page.told if "422" not in x and "409" not in x]
+    assert page.told == []
 
 
 @pytest.mark.slow
