@@ -82,7 +82,7 @@ CLASS_QUESTIONS = {
     ("Operator", "mechanisms"): 4,
     ("Operator", "reading"): 2,
     ("Operator", "request"): 2,
-    ("Operator", "solving"): 56,
+    ("Operator", "solving"): 55,
     ("PlanPart", "planning"): 2,
     ("QuestionMixin", "interfaces"): 2,
     ("QuestionMixin", "reading"): 2,

@@ -46,6 +46,10 @@ class Operator(abc.ABC):
         """The adjoint, as an operator."""
         return Transpose(self)
 
+    def split_weights(self) -> tuple[Operator, Array]:
+        """Return queries without weights, and the weight of each query, (m,): the product is this operator."""
+        return self, np.ones(self.shape[0])
+
 
 @final
 @dataclass(frozen=True)
@@ -313,6 +317,10 @@ class Averages(Operator):
         """(number of intervals, n)."""
         return self.unscaled.shape
 
+    def split_weights(self) -> tuple[Operator, Array]:
+        """Return the sums, and the parts of them that the means are."""
+        return self.unscaled, 1 / self.widths
+
     def mv(self, x: Array) -> Array:
         """Return sums, each divided by its number of cells."""
         return np.asarray(self.unscaled.mv(x) / self.widths.reshape(-1, *(1,) * (x.ndim - 1)))
@@ -554,6 +562,10 @@ class Scaled(Operator):
     def shape(self) -> tuple[int, int]:
         """The shape of the scaled operator."""
         return self.unscaled.shape
+
+    def split_weights(self) -> tuple[Operator, Array]:
+        """Return the unscaled queries, and their weights."""
+        return self.unscaled, self.weights
 
     def mv(self, x: Array) -> Array:
         """Return w ∘ (A x)."""

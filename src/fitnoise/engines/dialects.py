@@ -236,7 +236,7 @@ class Dialect:
         if kind is ColumnKind.DERIVED:
             # `NO_DATE` would be clipped to the end of a range, or fall into the last bin.
             key = self._key(coding, ColumnKind.INTEGER, column)
-            return key if coding.is_listed else f"CASE WHEN {column} = {NO_DATE} THEN 0 ELSE {key} END"
+            return key if coding.values.is_listed else f"CASE WHEN {column} = {NO_DATE} THEN 0 ELSE {key} END"
         return self._key(coding, kind, column)
 
     @singledispatchmethod
@@ -490,7 +490,7 @@ class Dialect:
 
     def _missing_cell(self, coding: Coding, kind: ColumnKind, key: str, absent: int, outside: int) -> str:
         """Return SQL for the cell of a key, from 1; absent values and those outside get the given numbers."""
-        if not coding.is_listed:
+        if not coding.values.is_listed:
             return f"CASE {key} WHEN 0 THEN {outside} WHEN -1 THEN {absent} ELSE {key} END"
         listed = coded(coding)
         codes = self.codes(listed, kind).items()

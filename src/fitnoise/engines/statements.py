@@ -590,7 +590,7 @@ def merged(
     group = ", ".join([whose, *(kinds.get(a, c) for a, c in names.items())])
     sums, columns, cells = [], dict(names), dict(names)
     for i, (a, coding) in enumerate(codings.items()):
-        c, total, (low, width) = names[a], f"total{i}", coding.sum_range
+        c, total, (low, width) = names[a], f"total{i}", coding.values.sum_range
         columns[a] = f"sum{i}"
         sums.append(f"{added.format(x=f'{c} - {MAX_STEPS_FROM_ZERO + start}')} OVER (PARTITION BY {group}) AS {total}")
         cell = (

@@ -27,7 +27,7 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -98,6 +98,36 @@ class Coding(abc.ABC):
     is_uncut: bool = False
     """True for the steps of numbers that are to be added up before they are cut to a range (`Steps`)."""
 
+    texts: Mapping[str, int] = NO_CODES
+    """The cells of codes of missing values that are texts."""
+
+    numbers: Mapping[float, int] = NO_CODES
+    """The cells of codes of missing values that are whole numbers."""
+
+    absent: int = OUTSIDE
+    """The cell of absent values; OUTSIDE, DROPPED or REFUSED if they have none."""
+
+    outside: int = OUTSIDE
+    """The cell of all other values without a cell of their own, in the same terms."""
+
+    is_listed: bool = False
+    """True if codes are listed with their cells; False if cells are computed from numbers."""
+
+    cuts: tuple[float, ...] = ()
+    """The cuts between cells of numbers; empty for other codings."""
+
+    integers: range | None = None
+    """The whole number of each cell of values; `None` if the cells are not whole numbers in a row."""
+
+    pieces: tuple[int, ...] = ()
+    """The number of steps K_s of an amount from each of its knots to the next; empty for other codings."""
+
+    attribute: str | None = None
+    """The attribute on whose cell the size of an amount's step depends; `None` for other codings."""
+
+    places: Any = None
+    """The tree whose places on one level are the cells (`places`); `None` for other codings."""
+
     @property
     @abc.abstractmethod
     def size(self) -> int:
@@ -123,51 +153,6 @@ class Coding(abc.ABC):
     def values(self) -> Coding:
         """The coding of values, without missing-value categories."""
         return self
-
-    @property
-    def is_listed(self) -> bool:
-        """True if codes are listed with their cells; False if cells are computed from numbers."""
-        return False
-
-    @property
-    def texts(self) -> Mapping[str, int]:
-        """The cells of codes of missing values that are texts."""
-        return NO_CODES
-
-    @property
-    def numbers(self) -> Mapping[float, int]:
-        """The cells of codes of missing values that are whole numbers."""
-        return NO_CODES
-
-    @property
-    def absent(self) -> int:
-        """The cell of absent values; OUTSIDE, DROPPED or REFUSED if they have none."""
-        return OUTSIDE
-
-    @property
-    def outside(self) -> int:
-        """The cell of all other values without a cell of their own, in the same terms."""
-        return OUTSIDE
-
-    @property
-    def pieces(self) -> tuple[int, ...]:
-        """The number of steps K_s of an amount from each of its knots to the next; empty for other codings."""
-        return ()
-
-    @property
-    def attribute(self) -> str | None:
-        """The attribute on whose cell the size of an amount's step depends; `None` for other codings."""
-        return None
-
-    @property
-    def places(self) -> Any:
-        """The tree whose places on one level are the cells (`places`); `None` for other codings."""
-        return None
-
-    @property
-    def integers(self) -> range | None:
-        """The whole number of each cell of values; `None` if the cells are not whole numbers in a row."""
-        return None
 
     @property
     def definition(self) -> list[Any]:
@@ -270,11 +255,7 @@ def _no_amount() -> DomainError:
 class NumberCoding(Coding, abc.ABC):
     """A coding whose values are numbers."""
 
-    @final
-    @property
-    def kind(self) -> type[Code]:
-        """Numbers."""
-        return int
+    kind = int
 
 
 @dataclass(frozen=True)
@@ -348,10 +329,7 @@ class Codes(Coding):
                 "No attribute was made.",
             )
 
-    @property
-    def is_listed(self) -> bool:
-        """True."""
-        return True
+    is_listed = True
 
     @property
     def cells(self) -> Sequence[int]:
@@ -398,6 +376,8 @@ class Range(NumberCoding):
     low: int
     high: int
     clip: bool = False
+    integers: range = field(init=False, repr=False, compare=False)
+    """The whole numbers from `low` to `high`."""
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -440,6 +420,7 @@ class Range(NumberCoding):
                 "Declare cut points instead.",
                 "No attribute was made.",
             )
+        object.__setattr__(self, "integers", range(self.low, self.high + 1))
 
     @property
     def size(self) -> int:
@@ -465,11 +446,6 @@ class Range(NumberCoding):
         x = np.clip(values, self.low, self.high) if self.clip else values
         good &= (x >= self.low) & (x <= self.high)
         return np.where(good, x, self.low - 1).astype(np.int64) - self.low
-
-    @property
-    def integers(self) -> range:
-        """The whole numbers from `low` to `high`."""
-        return range(self.low, self.high + 1)
 
     def is_value(self, code: object) -> bool:
         """Return True for a whole number in the range, which is not clipped."""
@@ -703,9 +679,8 @@ class Steps(NumberCoding):
             # Cells run from −2³¹ to 2³¹ steps from zero, for any low and high.
             steps, pieces = Fraction(2 * MAX_STEPS_FROM_ZERO), [Fraction(2 * MAX_STEPS_FROM_ZERO)]
         self._check_classes(int(steps))
-        object.__setattr__(self, "digits", digits)
-        object.__setattr__(self, "max_step", int(steps))
-        object.__setattr__(self, "pieces", tuple(map(int, pieces)))
+        for name, value in (("digits", digits), ("max_step", int(steps)), ("pieces", tuple(map(int, pieces)))):
+            object.__setattr__(self, name, value)
 
     def _check_classes(self, max_steps: int) -> None:
         """Raise DomainError unless each class has `max_steps` steps, from as many above zero as the amount itself.
@@ -867,6 +842,14 @@ class CodingWithMissing(Coding):
     codes: tuple[tuple[Code, ...], ...]
     absent: int = OUTSIDE
     outside: int = OUTSIDE
+    pieces: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """The steps of values."""
+    attribute: str | None = field(init=False, repr=False, compare=False)
+    """The attribute on which values depend."""
+    texts: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """The cells of codes that are texts."""
+    numbers: Mapping[float, int] = field(init=False, repr=False, compare=False)
+    """The cells of codes that are whole numbers."""
 
     def __post_init__(self) -> None:
         places = {OUTSIDE, DROPPED, REFUSED, *range(self.base.size, self.size)}
@@ -902,6 +885,11 @@ class CodingWithMissing(Coding):
                     "No attribute was made.",
                     place="missing",
                 )
+        for name in ("pieces", "attribute"):
+            object.__setattr__(self, name, getattr(self.base, name))
+        cells = [(code, cell) for cell, codes in enumerate(self.codes, self.base.size) for code in codes]
+        for name, kind in (("texts", str), ("numbers", int)):
+            object.__setattr__(self, name, FixedMapping({c: i for c, i in cells if isinstance(c, kind)}))
 
     def _check(self, code: object) -> None:
         """Raise DomainError unless the values of `base` come from columns that can hold the code, in one form."""
@@ -957,20 +945,6 @@ class CodingWithMissing(Coding):
         cell = self.cell_of(value)
         return cell if cell >= 0 else None
 
-    @cached_property
-    def texts(self) -> Mapping[str, int]:
-        """The cells of codes that are texts."""
-        return FixedMapping({c: i for c, i in self._cells if isinstance(c, str)})
-
-    @cached_property
-    def numbers(self) -> Mapping[float, int]:
-        """The cells of codes that are whole numbers."""
-        return FixedMapping({c: i for c, i in self._cells if isinstance(c, int)})
-
-    @property
-    def _cells(self) -> Iterator[tuple[Code, int]]:
-        return ((code, cell) for cell, codes in enumerate(self.codes, self.base.size) for code in codes)
-
     @property
     def kind(self) -> type[Code]:
         """The type as which values are read."""
@@ -980,21 +954,6 @@ class CodingWithMissing(Coding):
     def values(self) -> Coding:
         """The coding of values."""
         return self.base
-
-    @property
-    def is_listed(self) -> bool:
-        """True if the codes of values are listed."""
-        return self.base.is_listed
-
-    @property
-    def pieces(self) -> tuple[int, ...]:
-        """The steps of values."""
-        return self.base.pieces
-
-    @property
-    def attribute(self) -> str | None:
-        """The attribute on which values depend."""
-        return self.base.attribute
 
     def for_class(self, cell: int) -> Coding:
         """Return the coding of a class, with these missing-value categories."""
@@ -1012,11 +971,6 @@ class CodingWithMissing(Coding):
         added = values.size - self.base.size
         absent, outside = (x + added if x >= 0 else x for x in (self.absent, self.outside))
         return CodingWithMissing(values, self.codes, absent, outside)
-
-    @property
-    def sum_range(self) -> tuple[int, int]:
-        """The range of values."""
-        return self.base.sum_range
 
 
 VALUE_CODINGS: Final[tuple[type[Coding], ...]] = (Codes, Range, Cuts, Steps)

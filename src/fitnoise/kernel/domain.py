@@ -16,15 +16,15 @@ import itertools
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError, DomainError
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.codings import VALUE_CODINGS, Coding, CodingWithMissing, encodable
+from fitnoise.kernel.codings import VALUE_CODINGS, Coding, CodingWithMissing, Steps, encodable
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.places import LeafCodes, Tree
@@ -140,11 +140,17 @@ class Axis:
 class JointAxis:
     """An axis whose cells are combinations of cells of several axes. All other combinations have no cell.
 
-    names: At least two axes or levels, of different axes, and no amount.
-    cells: The position along each of these, for every cell; in increasing order, each combination once.
+    names: At least two axes or levels, of different axes, and no amount. Or cuts, and an amount of the same column.
+    cells: The position along each of these, for every cell; in increasing order, each combination once. The position
+        along an amount is a step.
 
     Nothing proves that the other combinations do not occur. Data with a counted record of one of them are refused, so
     a price by these cells holds for any list. A domain may have joint axes by which no design counts.
+
+    *Amounts.* A record in a cell of cuts has an amount between two steps, and they follow from the codings of both axes
+    (:func:`cells_with_amount`). The list must have exactly these cells. The record adds to the cells of adjacent
+    steps what it adds to adjacent knots (:mod:`fitnoise.kernel.designs.query_blocks`), so the theorem of that module
+    holds.
     """
 
     names: tuple[str, ...]
@@ -188,7 +194,11 @@ class Domain(Mapping[str, Axis]):
     county in its state, 0 for the first. State and share determine the county.
     """
     steps: Mapping[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)
-    """The number of steps of every amount from each knot to the next; the knots are its first cells."""
+    """The number of steps of every amount from each knot to the next; the knots are its first cells.
+
+    For a joint axis of an amount it is the number from each cell to the next. It is 0 where the next has other cuts, or
+    no amount.
+    """
     _by_name: Mapping[str, tuple[str, int, Axis]] = field(init=False, repr=False, compare=False)
     """For each attribute and level its attribute, its depth and its axis."""
     _shares: Mapping[str, HierarchyShare] = field(init=False, repr=False, compare=False)
@@ -230,16 +240,17 @@ class Domain(Mapping[str, Axis]):
                 # A share, such as "county in state", must not have the name of an attribute either.
                 _check_name(name, lowered)
                 shares[name], sizes[name] = part, part.size
+        steps = {name: axis.steps for name, axis in items if axis.steps}
         by_joint: dict[str, JointAxis] = {}
         for one in joint:
-            _check_joint(one, by_name)
+            if pieces := _check_joint(one, by_name):
+                steps[one.name] = pieces
             _check_name(one.name, lowered)
             by_joint[one.name], sizes[one.name] = one, len(one.cells)
         rules = dict(rules)
         for name, one in rules.items():
-            _check_joint(one, by_name)
+            _check_joint(one, {a: entry for a, entry in by_name.items() if not entry[2].steps})
             _check_name(name, lowered)
-        steps = {name: axis.steps for name, axis in items if axis.steps}
         object.__setattr__(self, "entries", items)
         values = (("sizes", sizes), ("steps", steps), ("_by_name", by_name), ("_shares", shares), ("joint", by_joint))
         for name, value in (*values, ("rules", rules)):
@@ -488,7 +499,9 @@ class Domain(Mapping[str, Axis]):
         """
         out = counts.reshape([math.prod(self.sizes[a] for a in names) for names, _ in axes])
         for position, (names, (name, *_)) in enumerate(axes):
-            if name in self.joint:
+            if name in self.steps and name in self.joint:
+                out = np.moveaxis(np.tensordot(self._counts_within(self.joint[name]), out, (1, position)), 0, position)
+            elif name in self.joint:
                 cells = np.ravel_multi_index(np.array(self.joint[name].cells).T, [self.sizes[a] for a in names])
                 outside = np.delete(out, cells, position)
                 if outside.any():
@@ -504,6 +517,26 @@ class Domain(Mapping[str, Axis]):
                     )
                 out = out.take(cells, position)
         return np.asarray(out.reshape([self.sizes[name] for _, names in axes for name in names]))
+
+    def _counts_within(self, one: JointAxis) -> NDArray[np.int64]:
+        """Return the integers that give the counts along a joint axis of cuts and an amount, (cells, product of both).
+
+        A record whose amount lies between steps u and v of adjacent cells adds its steps from u to the cell of v. A
+        cell without a lower adjacent one gets the rest of the record.
+        """
+        passed = np.cumsum((0, *self.steps[one.names[1]]))
+        out = np.zeros((len(one.cells), *(self.sizes[name] for name in one.names)), dtype=np.int64)
+        for i, ((b, j), rise) in enumerate(zip(one.cells, (0, *self.steps[one.name]), strict=True)):
+            if j > passed[-1]:
+                out[i, b, j - passed[-1] + len(passed) - 1] = 1
+            elif not rise:
+                start, out[i, b, : len(passed)] = i, 1
+            else:
+                s = int(np.searchsorted(passed, j))  # The knot at j, or the first above it.
+                out[i, b, s] = 1
+                out[i, b, : len(passed)] -= j - rise - passed[s - 1]
+                out[start] -= out[i]
+        return out.reshape(len(out), -1)
 
     def _path(self, home: str, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the level by which levels and shares of a hierarchy are counted, and the axes along which it lies."""
@@ -596,10 +629,39 @@ def _check_classes(home: str, axis: Axis, axes: Mapping[str, Axis]) -> None:
             )
 
 
-def _check_joint(one: JointAxis, by_name: Mapping[str, tuple[str, int, Axis]]) -> None:
-    """Raise DomainError for a joint axis that does not fit the axes."""
+def cells_with_amount(bins: Axis, amount: Axis) -> tuple[tuple[int, int], ...]:
+    """Return the cells of cuts, each with steps of an amount of the same column; no cells for other axes.
+
+    With a cell of cuts are listed its least and its largest step, the knots between them, and the cells of missing
+    values. With a cell of missing values are listed all knots.
+
+    *Proof.* Every operation of `Steps.cell` increases with the number. So a number of a cell has a step from that of
+    the lower cut to that of the largest double below the upper cut.
+    """
+    points, last = np.array(bins.coding.values.cuts), sum(amount.steps)
+    if not len(points) or not last or amount.coding.attribute is not None or bins.date_part is not None:
+        return ()
+    # Numbers that are not valid have no step, so those that are valid decide.
+    cut_to_range = replace(cast(Steps, amount.coding.values), valid=None)
+    first_steps, end_steps = (cut_to_range.vector(x).tolist() for x in (points, np.nextafter(points, -math.inf)))
+    bounds = [*zip([0, *first_steps], [*end_steps, last], strict=True), *[(0, last)] * (bins.size - bins.own_size)]
+    knots = np.cumsum((0, *amount.steps)).tolist()
+    return tuple(
+        (b, j)
+        for b, (u, v) in enumerate(bounds)
+        for j in sorted({u, max(v, u), *(t for t in knots if u < t < v), *range(last + 1, amount.coding.size)})
+    )
+
+
+def _check_joint(one: JointAxis, by_name: Mapping[str, tuple[str, int, Axis]]) -> tuple[int, ...]:
+    """Raise DomainError for a joint axis that does not fit the axes; return its steps if it has an amount."""
     entries = [by_name[name] for name in one.names if name in by_name]
-    homes, lengths = {home for home, *_ in entries}, [range(axis.size) for *_, axis in entries if not axis.steps]
+    axes, columns = [axis for *_, axis in entries], {axis.column or home for home, _, axis in entries}
+    is_column = len(axes) == len(one.names) == 2 and len(columns) == 1
+    if is_column and () != one.cells == cells_with_amount(*axes):
+        last = sum(axes[1].steps)
+        return tuple(v - u if a == b and v <= last else 0 for (a, u), (b, v) in itertools.pairwise(one.cells))
+    homes, lengths = {home for home, *_ in entries}, [range(axis.size) for axis in axes if not axis.steps]
     fits = 1 < len(one.names) == len(lengths) == len(homes) and len(one.cells) > 0
     # A record of a cell that is listed twice would count twice.
     if not fits or [*one.cells] != sorted({*one.cells}) or not all(_is_within(cell, lengths) for cell in one.cells):
@@ -607,10 +669,11 @@ def _check_joint(one: JointAxis, by_name: Mapping[str, tuple[str, int, Axis]]) -
             "joint-axis-invalid",
             f"The joint axis of {list(one.names)} does not fit the axes of its domain.",
             "It joins at least two axes, none of which is an amount, and lists combinations of their cells in "
-            "increasing order.",
+            "increasing order. Or it joins cuts with an amount of the same column, and lists the steps of each cell.",
             "Give such names and combinations.",
             "No domain was made.",
         )
+    return ()
 
 
 def _is_within(cell: Sequence[object], lengths: Sequence[range]) -> bool:

@@ -290,12 +290,22 @@ class Order:
                 "Nothing was read and nothing was charged.",
                 place="pattern",
             )
-        if not {a for u in (self.unit, *self.units) for a in u.sum_within_unit} <= set(self.domain.steps):
+        summed = {a for u in (self.unit, *self.units) for a in u.sum_within_unit}
+        if not summed <= set(self.domain.steps):
             raise PlanError(
                 "sum-within-unit-unknown-amount",
                 "The key sum_within_unit of a unit names a column that is not an amount of the domain.",
                 "Merging adds up amounts of the domain.",
                 "Name amounts of the domain in sum_within_unit.",
+                "Nothing was read and nothing was charged.",
+                place="sum_within_unit",
+            )
+        if any(not summed.isdisjoint(one.names) for one in self.domain.joint.values()):
+            raise PlanError(
+                "sum-within-unit-and-cuts",
+                "The key sum_within_unit of a unit names an amount that the plan counts within cuts of its column.",
+                "A sum of several records can lie outside the cell of the cuts in which each of them lies.",
+                "Plan the amount without its cuts.",
                 "Nothing was read and nothing was charged.",
                 place="sum_within_unit",
             )

@@ -296,7 +296,7 @@ class TablePart(PlanPart):
     @property
     def noisy_answers(self) -> int:
         """The number of noisy answers to measure."""
-        return int(self.strategy.answers)
+        return int(sum(self.strategy.lengths))
 
     @cached_property
     def tables(self) -> Sequence[TableSummary]:

@@ -349,7 +349,7 @@ def compare(
         )
     # Both kinds of noise are compared, also where the tables name a mechanism of one kind.
     request = replace(publication.groups[0], mechanism=None)
-    posed = {Privacy.ZCDP: replace(request, privacy=Privacy.ZCDP), Privacy.PURE: _pure(request)}
+    posed = {Privacy.ZCDP: with_joint_axes(replace(request, privacy=Privacy.ZCDP)), Privacy.PURE: _pure(request)}
     begun = time.perf_counter()
     # The cap is checked at the end, where the other kind of noise may still be within it.
     effort = SearchOptions(device=device, progress=progress)

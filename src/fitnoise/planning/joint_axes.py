@@ -13,6 +13,9 @@ Attributes of one column stay free of each other where a plan needs their own ax
 (:mod:`fitnoise.planning.shared_columns`). Rules about impossible cells leave possible joint cells, too. A plan that
 shows such attributes jointly, and needs their own axes, is refused. It would publish noise where no record can be. Its
 bound would not hold for the possible cells.
+
+An amount lies within the cell of cuts of its column. A plan with Gaussian noise counts both jointly
+(:func:`fitnoise.kernel.domain.cells_with_amount`), and a record then costs what its amount can be there.
 """
 
 from __future__ import annotations
@@ -23,9 +26,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from fitnoise.algebra.rules import dense
 from fitnoise.errors import DomainError, WorkloadError
 from fitnoise.kernel.arrays import Indices, Integers
-from fitnoise.kernel.domain import JointAxis
+from fitnoise.kernel.domain import JointAxis, cells_with_amount
 from fitnoise.mechanisms.registry import planner_by_name
 from fitnoise.request.domain import Domain
 from fitnoise.request.impossible_rules import Mask, RuledCells, cells_from_finer, in_order
@@ -84,6 +88,11 @@ def with_joint_axes(publication: Publication) -> Publication:
             if _fits(planned, one) and _counts_by(planned, one):
                 joint.append(one)
                 waiting.remove(one)
+    for one in (x for x in _amounts_within_cuts(publication) if x.name.lower() not in names):
+        planned = publication.with_joint_axes([*joint, one])
+        joined = {home for x in joint for home in planned.domain.axes.attributes_of(x.name)}
+        if joined.isdisjoint(one.names) and _fits(planned, one) and _counts_by(planned, one):
+            joint.append(one)
     _refuse_unplanned(publication, joint)
     return publication.with_joint_axes(joint) if joint else publication
 
@@ -126,6 +135,28 @@ def _read_attributes(publication: Publication) -> tuple[set[str], set[str]]:
     counted = {domain.attribute_of(a) for group in groups for a in used_attributes(group.workload)}
     counted |= set(domain) if publication.unit.bound is not None else set(domain.drops(publication.source.drops))
     return names, counted | _ruled_attributes(domain)
+
+
+def _amounts_within_cuts(publication: Publication) -> Iterator[JointAxis]:
+    """Yield the joint axes of cuts by which tables count and amounts of their columns, in the order of the domain.
+
+    A sum of several records of a unit can leave the cell in which each of them lies. An amount with ranges by another
+    attribute has several steps for one number. So neither has such an axis.
+    """
+    domain, groups = publication.domain, publication.groups
+    if not publication.allows_amounts_within_cuts:
+        return
+    used = {a for group in groups for a in used_attributes(group.workload)}
+    separate = {a for group in groups for a in _with_own_axes(group)}
+    separate |= set(publication.unit.sum_within_unit)
+    counted = {a for group in groups for a in counted_attributes(group.workload)} - separate
+    for amount in (a for a in domain.steps if a in used - separate):
+        for name in (a for a in domain if a in counted and domain.column(a) == domain.column(amount)):
+            cells = cells_with_amount(domain.axes[name], domain.axes[amount])
+            last = sum(domain.steps[amount])
+            # With one step in each cell of the cuts, the amount has no range there.
+            if sum(j <= last for _, j in cells) > domain.sizes[name]:
+                yield JointAxis((name, amount), cells)
 
 
 def _ruled_attributes(domain: Domain) -> set[str]:
@@ -345,7 +376,7 @@ def _fits(publication: Publication, one: JointAxis) -> bool:
             return False
         if any(_counts(group.domain, one, *table) > MAX_COUNTS for table in _templates(group.workload)):
             return False
-        if _counts_other_values(group, one):
+        if _counts_other_values(group, one) or _sums_zeros(group, one):
             return False
     return True
 
@@ -359,6 +390,18 @@ def _counts_other_values(group: Publication, one: JointAxis) -> bool:
     used = [a for a in used_attributes(group.workload) if domain.attribute_of(a) in homes]
     is_single = len(set(map(domain.attribute_of, used))) == 1
     return is_single and any(len(np.unique(cells_along(domain, one, a))) < domain.sizes[a] for a in used)
+
+
+def _sums_zeros(group: Publication, one: JointAxis) -> bool:
+    """Return True if all amounts of some row of a table are 0, within cuts: its sum needs no noise."""
+    domain = group.domain
+    if one.name not in domain.steps or one not in used_joint_axes(domain, used_attributes(group.workload)):
+        return False
+    for template, *_ in _templates(group.workload):
+        names = [a for a in one.names if a in template.attributes]
+        if not dense(template.query_matrix(domain, one.name, names)).any(axis=1).all():
+            return True
+    return False
 
 
 def _counts(domain: Domain, one: JointAxis, table: Table, pattern: Sequence[str], order: int) -> int:

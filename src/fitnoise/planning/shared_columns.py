@@ -76,6 +76,9 @@ def counted_jointly(plan: Plan) -> Iterator[Message]:
     for joint in domain.axes.joint.values():
         values = (Value("attributes", joint.names), Value("possible", len(joint.cells), ValueKind.COUNT))
         is_ruled = any(len(x.intersection(domain.axes.attributes_of(joint.name))) > 1 for x in homes)
+        if joint.name in domain.steps:
+            yield Message("report.shared_column.amount", values[:1])
+            continue
         yield Message("report.rules.joint" if is_ruled else "report.shared_column.joint", values)
         if joint.name in zeros:
             yield Message("report.shared_column.impossible", (Value("attributes", joint.names),))

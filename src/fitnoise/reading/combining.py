@@ -602,6 +602,9 @@ def _has_cells(publication: Publication, domain: Domain, one: JointAxis) -> bool
 
     domain: The domain of the union, with the joint axis.
     """
+    if one.name in domain.steps:
+        # The column gives the cuts and the amount of each record, unless amounts are added up.
+        return set(publication.unit.sum_within_unit).isdisjoint(one.names)
     used = used_attributes(publication.workload)
     homes = {publication.domain.attribute_of(a) for a in used}.intersection(domain.axes.attributes_of(one.name))
     names = [a for a in one.names if domain.attribute_of(a) in homes]

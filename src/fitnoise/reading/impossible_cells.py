@@ -142,7 +142,9 @@ class ImpossibleCells:
         out = out.reshape([*map(math.prod, sizes)])
         for position, one in enumerate(joint):
             if one is not None:
-                out = out.take(np.ravel_multi_index(np.array(one.cells).T, sizes[position]), position)
+                # No rule is about an amount, so its steps are equal here.
+                cells = [one.column(name) * (name not in domain.steps) for name in one.names]
+                out = out.take(np.ravel_multi_index(cells, sizes[position]), position)
         return out.ravel()
 
     def _possible_among(self, names: Sequence[str], classes: Mapping[str, Indices]) -> Mask:

@@ -135,12 +135,15 @@ class CountColumn:
 def home_and_leaves(domain: Domain, name: str) -> tuple[str, Indices]:
     """Return the attribute, hierarchy or joint axis of an attribute or level, and its cell for each leaf there.
 
+    A joint axis with an amount is left out: it shares no counts.
+
     Args:
         domain: The domain.
         name: An attribute or a level. Attributes of one joint axis share its cells as leaves, and so their sums.
     """
     home, axes = domain.attribute_of(name), domain.axes
-    joint = next((one for one in axes.joint.values() if home in axes.attributes_of(one.name)), None)
+    listed = (one for one in axes.joint.values() if one.name not in domain.steps)
+    joint = next((one for one in listed if home in axes.attributes_of(one.name)), None)
     return (home, leaves(domain, name)) if joint is None else (joint.name, cells_along(domain, joint, name))
 
 

@@ -65,7 +65,7 @@ def used_joint_axes(domain: Domain, names: Iterable[str]) -> tuple[JointAxis, ..
 
 
 def cells_along(domain: Domain, joint: JointAxis, attribute: str) -> Indices:
-    """Return the cell of an attribute or a level in each cell of a joint axis.
+    """Return the cell of an attribute or a level in each cell of a joint axis; for an amount, the step.
 
     Args:
         domain: The domain, which has the joint axis.

@@ -1327,6 +1327,16 @@ class Publication:
         main_group = replace(self, questions=(), further_tables=()) if self.questions or self.further_tables else self
         return (main_group, *self.further_tables)
 
+    @property
+    def allows_amounts_within_cuts(self) -> bool:
+        """True if its plan may count an amount jointly with cuts of its column.
+
+        Laplace noise and series do not. Public totals are of attributes whose values are interchangeable, and such cuts
+        are not.
+        """
+        is_gaussian = all(group.privacy is Privacy.ZCDP for group in self.groups)
+        return is_gaussian and self.series is None and self.public is None
+
     def with_joint_axes(self, joint: Sequence[JointAxis]) -> Self:
         """Return this publication over its domain with joint axes (:meth:`Domain.with_joint_axes`); it compares equal.
 

@@ -104,6 +104,38 @@ def _on_finer_axis(queries: op.Operator, cells: Indices) -> op.Operator:
     return op.from_matrix(rules.dense(queries)[:, cells])
 
 
+def _along_cuts(queries: op.Operator, cells: Indices, pieces: Sequence[int]) -> op.Operator:
+    """Return queries along a joint axis of cuts and an amount, as whole numbers and weights.
+
+    Args:
+        queries: The queries along their own axis, (rows, cells).
+        cells: The cell of their axis for each cell of the joint axis; for the amount, the step.
+        pieces: The steps of the amount from each knot to the next; none for queries of the cuts.
+    """
+    integers, weights = _integers_and_weights(queries)
+    if not pieces:
+        return op.Scaled(op.Dense(integers[:, cells]), weights)
+    passed, common = np.cumsum((0, *pieces)), math.lcm(*pieces)
+    last, widths = int(passed[-1]), np.array(pieces, dtype=object)
+    # A step counts at both adjacent knots, in parts. The cells of missing values follow the knots.
+    upper = np.maximum(np.searchsorted(passed, np.minimum(cells, last)), 1)
+    part = (cells - passed[upper - 1]).astype(object)
+    exact = integers.astype(object)
+    valued = exact[:, upper - 1] * (widths[upper - 1] - part) + exact[:, upper] * part
+    valued = valued * (common // widths[upper - 1])
+    missing = exact[:, np.where(cells > last, len(pieces) + cells - last, 0)] * common
+    rows = np.where(cells > last, missing, valued)
+    divisors = np.gcd.reduce(np.column_stack([rows, np.full(len(rows), common, dtype=object)]), axis=1)
+    scaled = rows // divisors[:, None]
+    return op.Scaled(op.Dense(scaled.astype(np.int64)), weights * (divisors / common).astype(np.float64))
+
+
+def _integers_and_weights(queries: op.Operator) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return queries with whole numbers, (rows, cells), and the weight of each, (rows,)."""
+    unscaled, weights = queries.split_weights()
+    return rules.dense(unscaled).astype(np.int64), weights
+
+
 @final
 @dataclass(frozen=True)
 class Table:
@@ -407,11 +439,15 @@ class Table:
                 all cells.
         """
         queries = op.Total(domain.sizes[axis]) if not attributes else self._operator(domain, attributes[0], axis)
-        for a in attributes[1:]:
-            further = rules.dense(self._operator(domain, a, axis))
+        for further in (self._operator(domain, a, axis) for a in attributes[1:]):
             # A cell counts in the rows of all its attributes.
-            products = rules.dense(queries)[:, None] * further[None]
-            queries = op.Dense(products.reshape(-1, queries.shape[1]))
+            if axis in domain.steps:
+                (x, here), (y, there) = _integers_and_weights(queries), _integers_and_weights(further)
+                products = op.Dense((x[:, None] * y[None]).reshape(-1, queries.shape[1]))
+                queries = op.Scaled(products, np.kron(here, there))
+            else:
+                both = rules.dense(queries)[:, None] * rules.dense(further)[None]
+                queries = op.Dense(both.reshape(-1, queries.shape[1]))
         weights = self.weights(domain).get(axis)
         return queries if weights is None else _weighted(queries, weights)
 
@@ -419,15 +455,18 @@ class Table:
         queries = self.view(attribute).operator(domain[attribute])
         joint = joint_axis(domain, axis)
         if joint is not None:
-            return _on_finer_axis(queries, cells_along(domain, joint, attribute))
+            cells = cells_along(domain, joint, attribute)
+            if axis in domain.steps:
+                return _along_cuts(queries, cells, domain.steps.get(attribute, ()))
+            return _on_finer_axis(queries, cells)
         hierarchy = domain[domain.attribute_of(axis)]
         if hierarchy.tree is None or domain.depth(attribute) == domain.depth(axis):
             return queries
         above = hierarchy.tree.above(domain.depth(attribute), domain.depth(axis))
         # The places below one place are consecutive, so each change of `above` starts the next place.
-        cells = np.split(np.arange(len(above)), np.flatnonzero(np.diff(above)) + 1)
-        places = queries.groups if isinstance(queries, op.Groups) else tuple((i,) for i in range(len(cells)))
-        groups = (tuple(np.concatenate([cells[i] for i in group]).tolist()) for group in places)
+        below = np.split(np.arange(len(above)), np.flatnonzero(np.diff(above)) + 1)
+        places = queries.groups if isinstance(queries, op.Groups) else tuple((i,) for i in range(len(below)))
+        groups = (tuple(np.concatenate([below[i] for i in group]).tolist()) for group in places)
         return op.Groups(len(above), tuple(groups))
 
 
@@ -1316,7 +1355,8 @@ def axes_with_impossible_rows(workload: Workload) -> Iterator[JointAxis]:
         workload: The tables.
     """
     domain = workload.domain
-    for joint in _joint_axes(workload):
+    # Each cell of the cuts with an amount has cells.
+    for joint in (one for one in _joint_axes(workload) if one.name not in domain.steps):
         homes = _homes(domain, joint)
         for part in workload.tables.parts:
             template, pattern = (part.template, part.pattern_attributes) if isinstance(part, Family) else (part, ())

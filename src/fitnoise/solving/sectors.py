@@ -770,18 +770,30 @@ def _moments(factors: Sequence[op.Operator], steps: Sequence[tuple[int, ...]]) -
     out = np.ones((1, 1), dtype=object)
     for factor, pieces in zip(factors, steps, strict=True):
         # A factor of a row does not matter, because each row is scaled to integers.
-        unscaled = factor.unscaled if isinstance(factor, (op.Scaled, op.Averages)) else factor
-        queries = rules.dense(unscaled).astype(object)
+        queries = rules.dense(factor.split_weights()[0]).astype(object)
         if pieces:
-            knots, further = np.split(queries * math.lcm(*pieces), [len(pieces) + 1], axis=1)
-            # A query is a/2 times (1, …, 1) plus Σ b_s/2 times the row of knot s, with a the sum of its first and last
-            # entry and b_s its rise at s over K_s. Everything is doubled, and the common multiple makes each rise
-            # divisible.
-            rises = np.diff(knots, axis=1) // np.array(pieces, dtype=object)
-            queries = np.concatenate([knots[:, :1] + knots[:, -1:], rises, 2 * further], axis=1)
+            # A query of an amount is a/2 times (1, …, 1) plus Σ b_s/2 times the row of knot s, with a the sum of its
+            # first and last entry and b_s its rise at s over K_s. Everything is doubled, and the common multiple makes
+            # each rise divisible.
+            gaps, _, last = _gaps(pieces, queries.shape[1])
+            queries = queries * math.lcm(*filter(None, pieces))
+            rises = np.diff(queries, axis=1, prepend=0) // np.maximum(gaps, 1)
+            queries = np.where(gaps == 0, queries + queries[:, last], rises)
         out = np.kron(out, queries)
     common = np.gcd.reduce(out, axis=1)
     return np.asarray(out // np.maximum(common, 1)[:, None])
+
+
+def _gaps(pieces: Sequence[int], size: int) -> tuple[Exact, Indices, Indices]:
+    """Return the steps from each cell to the next, and the first and the last cell of the amount of each cell.
+
+    The number of steps is given at the second cell of both. It is 0 at the first cell of each amount, and at a cell
+    without an amount, which is its own first and last cell.
+    """
+    gaps = np.array([0, *pieces, *[0] * (size - 1 - len(pieces))], dtype=object)
+    starts = np.flatnonzero(gaps == 0)
+    lengths = np.diff(starts, append=size)
+    return gaps, np.repeat(starts, lengths), np.repeat(starts + lengths - 1, lengths)
 
 
 @final
@@ -790,7 +802,8 @@ class _Knots:
     """The structured cells.
 
     shape: The sizes of the attributes.
-    steps: K_s of each amount, the numbers of steps from each knot to the next; empty for other attributes.
+    steps: K_s of each amount, the numbers of steps from each knot to the next; empty for other attributes. A 0 starts
+        another amount of a joint axis.
     """
 
     shape: tuple[int, ...]
@@ -810,10 +823,11 @@ class _Knots:
         out = merged.reshape(-1, *self.shape)
         for axis, pieces in enumerate(self.steps, 1):
             if pieces:
-                count, centred, further = np.split(out, [1, len(pieces) + 1], axis=axis)
-                widths = np.array(pieces, dtype=object).reshape([-1 if i == axis else 1 for i in range(out.ndim)])
-                start = count - (widths * centred).sum(axis=axis, keepdims=True)
-                out = np.concatenate([start, start + 2 * (widths * centred).cumsum(axis=axis), further], axis=axis)
+                gaps, first_cells, last_cells = _gaps(pieces, self.shape[axis - 1])
+                ordered = np.moveaxis(out, axis, -1)
+                passed = (gaps * ordered).cumsum(axis=-1)
+                centred = 2 * passed - passed[..., first_cells] - passed[..., last_cells]
+                out = np.moveaxis(ordered[..., first_cells] + centred, -1, axis)
         # Between the knots, the multipliers of counts are larger by up to this factor.
         growth = 3 ** sum(len(pieces) > 1 for pieces in self.steps)
         if not small or largest_entry(out) * growth >= INT64_SAFE_LIMIT:

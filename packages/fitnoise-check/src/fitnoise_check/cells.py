@@ -2,13 +2,13 @@
 
 from collections import Counter
 from copy import copy
-from fractions import Fraction as Q
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import prod
 from operator import mul
 
 import numpy as np
 
+from fitnoise_check.amounts import cells_within_cuts, knots, steps_of
 from fitnoise_check.exact import class_of, need
 from fitnoise_check.totals import is_exchangeable
 
@@ -51,41 +51,14 @@ class Places(dict):
         return rows if key == "rows" else [*dict.fromkeys(row[self.depth] for row in rows)]
 
 
-def ranges(a):
-    """Return low, high and step of an amount for every class, exactly: section 2."""
-    ends = [x["values"] if isinstance(x, dict) else [x] for x in (a["low"], a["high"])]
-    many = max(map(len, ends))
-    pairs = [tuple(Q(str(x)) for x in pair) for pair in zip(*(x * (many // len(x)) for x in ends), strict=True)]
-    steps = min(high - low for low, high in pairs) / Q(str(a.get("step", 1)))
-    return [(low, high, (high - low) / steps) for low, high in pairs]
-
-
-def knots(a):
-    """Return the knots of an amount, exactly; in steps if there are several ranges: section 2."""
-    if not class_of(a):
-        return [Q(str(x)) for x in (a["low"], *a.get("ceilings", ()), a["high"])]
-    steps = {(low / step, high / step) for low, high, step in ranges(a)}
-    need(len(steps) == 1, "the ranges of an amount by class differ in steps")
-    return list(*steps)
-
-
-def between_knots(measured, grid):
-    """Check that measured integers stay integers at every step of an amount: section 2."""
-    amounts = [(i, d) for i, d in enumerate((grid.domain[a] for a in grid.axes), 1) if d.get("type") == "amount"]
-    for matrix in measured if amounts else ():
-        rows = matrix.reshape(-1, *grid.shape)
-        for i, d in amounts:
-            t = knots(d)
-            for s in range(len(t) - 1, 0, -1):
-                k = int((t[s] - t[s - 1]) / Q(str(1 if class_of(d) else d.get("step", 1))))
-                rise = rows.take([s], i) - rows.take([s - 1], i)
-                need(not (rise % k).any(), "a measured number is not an integer between two knots")
-                rows = np.concatenate([rows.take(range(s), i), rise // k, rows.take(range(s + 1, rows.shape[i]), i)], i)
-
-
 def joint_axes(plan):
     """Return the joint axes of a plan by name: their attributes, and the cell of each in every joint cell."""
-    return {" × ".join(x["attributes"]): (x["attributes"], x["cells"]) for x in plan.get("joint_axes", ())}
+    out = {" × ".join(x["attributes"]): (x["attributes"], x["cells"]) for x in plan.get("joint_axes", ())}
+    domain = plan["spec"]["domain"]
+    for names, cells in out.values():
+        if "amount" in [domain.get(a, {}).get("type") for a in names]:
+            need(cells == cells_within_cuts(*names, plan["spec"]), "an amount within cuts has other steps")
+    return out
 
 
 class Grid:
@@ -131,6 +104,14 @@ class Grid:
         axes = (by_attribute.get(home, deepest.get(home)) for home in spec["domain"])
         self.axes = [*dict.fromkeys(x for x in axes if x is not None)]
         self.shape = [size[a] for a in self.axes]
+
+    def gaps(self, axis):
+        """Return the steps from each cell of an axis to the next, 0 where it is no knot of the same amount."""
+        names, cells = self.listed.get(axis, ((), ()))
+        for a in (a for a in names if self.domain[a].get("type") == "amount"):
+            last = sum(steps_of(self.domain[a]))
+            return [v - u if b == c and v <= last else 0 for (b, u), (c, v) in pairwise(cells)]
+        return steps_of(self.domain[axis]) if self.domain[axis].get("type") == "amount" else []
 
     def cells_per_joint_cell(self, home, names):
         """Return the largest number of cells of an attribute in one joint cell of some of its levels and shares."""

@@ -7,7 +7,8 @@ from math import prod
 from pathlib import Path
 
 from fitnoise_check import answers, bound
-from fitnoise_check.cells import Grid, between_knots, cells_of, joint_axes
+from fitnoise_check.amounts import between_knots
+from fitnoise_check.cells import Grid, cells_of, joint_axes
 from fitnoise_check.exact import Unknown, Wrong, integer_matrix, need
 from fitnoise_check.margins import dense, margins
 from fitnoise_check.places import by_place

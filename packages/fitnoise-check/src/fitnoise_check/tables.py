@@ -6,8 +6,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from fitnoise_check.amounts import at_steps, knots, ranges
 from fitnoise_check.answers import cell_of, selected
-from fitnoise_check.cells import knots, ranges
 from fitnoise_check.exact import Unknown, class_of, need
 
 TUPLE_SIZES = {"singles": 1, "pairs": 2, "triples": 3}
@@ -58,7 +58,9 @@ def view(t, name, axis, grid):
         above = {row[grid.depth[axis]]: row[grid.depth[name]] for row in d["rows"]}
         codes = grid.domain[axis]["codes"]
         axis_of = np.array([[above[code] == own_code for code in codes] for own_code in d["codes"]], dtype=float)
-    axis_of = axis_of[:, columns[axis]] if columns else axis_of  # of each joint cell
+    if columns:  # of each joint cell
+        is_amount = d.get("type") == "amount"
+        axis_of = at_steps(d, np.array(columns[axis])) if is_amount else axis_of[:, columns[axis]]
     missing = list(d.get("missing", ()))
     valued = n - len(missing)
     shows = next((v for v in SPANS if name in t.get(v, ())), None)

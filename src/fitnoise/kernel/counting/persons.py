@@ -139,7 +139,7 @@ class PersonSelector:
         self._limit = max_records
         self._names = names
         self._pattern = pattern
-        self._ranges = {names.index(a): coding.sum_range for a, coding in merge.items()}
+        self._ranges = {names.index(a): coding.values.sum_range for a, coding in merge.items()}
         self._records: Multiset[tuple[bytes, Cells]] = Multiset()
 
     def add(self, persons: Iterable[bytes], cells: Iterable[Cells]) -> None:

@@ -96,12 +96,14 @@ class CellStructure:
         exchangeable: The attributes whose values are interchangeable, in order, each with its number of values.
         structured: The attributes by whose joint cells queries differ, in C order, each with its number of values.
         steps: For each structured attribute that is an amount, K_s: the numbers of steps from each knot to the next.
-            The first cells of the attribute are these knots, including the ends of the range (`query_blocks`).
+            The first cells of the attribute are these knots, including the ends of the range (`query_blocks`). A joint
+            axis may have several amounts, one after the other, with 0 from the last cell of one to the first of the
+            next.
         public: The cells with public totals; None if no total is public.
 
     Raises:
-        PlanError: An attribute or an amount appears twice. An amount is not structured, has no steps or a step below 1,
-            or has fewer cells than knots. Or the public cells do not fit the structured cells.
+        PlanError: An attribute or an amount appears twice. An amount is not structured, has no steps or a number of
+            steps below 0, or has fewer cells than knots. Or the public cells do not fit the structured cells.
     """
 
     exchangeable: Axes
@@ -120,7 +122,7 @@ class CellStructure:
                 "No design was made.",
             )
         cells, steps = dict(self.structured), dict(self.steps)
-        bad = (not k or min(k) < 1 or cells.get(a, 0) <= len(k) for a, k in self.steps)
+        bad = (not any(k) or min(k) < 0 or cells.get(a, 0) <= len(k) for a, k in self.steps)
         if len(steps) < len(self.steps) or any(bad):
             raise PlanError(
                 "design-amounts-misfit",

@@ -64,11 +64,6 @@ class LinearDesign(Design):
         return tuple(int(counts.sum()) for _, counts in self.runs)
 
     @property
-    def answers(self) -> int:
-        """The number of noisy answers."""
-        return sum(self.lengths)
-
-    @property
     def scales(self) -> Floats:
         """The scale of every run of answers, by group."""
         return np.concatenate([scales for scales, _ in self.runs])

@@ -21,6 +21,10 @@ The theorem covers the largest squared distance of one record, of any number of 
 records. It also covers sums by cell over several releases. It covers patterns only while these are in other attributes
 than amounts.
 
+An amount may share a joint axis with cuts of its column (`domain.JointAxis`). A record of one cell of the cuts
+then lies between the two steps of this cell. The axis has knots for each cell of the cuts, one after the other, and the
+theorem holds for each.
+
 The range of an amount may depend on another attribute (`codings.Steps.classes`). Then j counts steps in the range of
 the record's cell there, with one K in all cells. The multipliers of j are queries of the joint cells of both
 attributes. So the theorem stays valid: in each cell of that attribute a record lies between the two ends of its range.
@@ -127,18 +131,20 @@ def split(queries: Exact, structure: CellStructure) -> tuple[QueryBlock, ...]:
 def _knot_factors(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
     """Return the multipliers of 1 − j and of every J_s as Python integers, for queries of the knots of an amount.
 
+    A cell that is 0 steps from the cell before it is the first of an amount, or has none.
+
     With two knots, entries lie between those of both. With more, they are at most three times as large as the largest.
 
     Raises:
         PlanError: A query has no integer at some step between two knots.
     """
-    k = len(steps)
+    ordered = np.moveaxis(queries.astype(object), axis, -1)
     # Python's integers: the difference of two entries of 62 bits, plus a third, may exceed 64 bits.
-    knots, other_cells = np.split(queries.astype(object), [k + 1], axis=axis)
-    lowest, rises = knots.take([0], axis), np.diff(knots, axis=axis)
-    step_counts = np.array(steps, dtype=object).reshape([k if i == axis else 1 for i in range(queries.ndim)])
+    gaps = np.array([0, *steps, *[0] * (ordered.shape[-1] - len(steps) - 1)], dtype=object)
+    first_cells = np.maximum.accumulate(np.where(gaps == 0, np.arange(len(gaps)), 0))
+    rises = np.where(gaps == 0, 0, np.diff(ordered, axis=-1, prepend=0))
     # A rise that is not a multiple of the steps would give fractions at amounts between the knots.
-    if (rises % step_counts).any():
+    if (rises % np.maximum(gaps, 1)).any():
         raise PlanError(
             "amount-rows-not-whole",
             "A query on an amount has no whole number at some step between the knots.",
@@ -146,7 +152,7 @@ def _knot_factors(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
             "Make the plan again.",
             "Nothing was measured.",
         )
-    return np.concatenate([lowest, lowest + rises // step_counts, other_cells], axis=axis)
+    return np.moveaxis(ordered[..., first_cells] + rises // np.maximum(gaps, 1), -1, axis)
 
 
 def attribute_names(

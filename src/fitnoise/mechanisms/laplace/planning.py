@@ -307,7 +307,9 @@ def search(
     lines: dict[str, StrategyCandidate] = {}
     for value, name, s, took in candidates:
         fraction = value / candidates[0][0]
-        line = StrategyCandidate(name, part.epsilon() * math.sqrt(fraction), part.ratio * fraction, s.answers, took)
+        line = StrategyCandidate(
+            name, part.epsilon() * math.sqrt(fraction), part.ratio * fraction, sum(s.lengths), took
+        )
         lines.setdefault(name, line)
     return StrategySearch(part, tuple(lines.values()))
 
