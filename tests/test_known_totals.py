@@ -564,8 +564,6 @@ def test_an_interrupted_release_is_finished_with_its_own_file(tmp_path, monkeypa
 def test_releases_with_public_totals_are_not_combined(done):
     _, result = done
     with refused("release.public-totals-unsupported"):
-        fn.make_integer_tables(result)
-    with refused("release.public-totals-unsupported"):
         fn.given(result, impossible=[{"sex": 1, "status": "widowed"}])
 
 

@@ -310,7 +310,9 @@ def test_right_orders_are_refused_as_rarely_as_stated(privacy):
         forms = excesses(FreshNoise(seed), np.where(np.arange(40) < seed, 8, 0))
         outside.append(bool(steps(forms).max() > contradictions.largest_error(41, 1e-3, normal=normal)))
         with refused("release.order-contradicted") if outside[-1] else contextlib.nullcontext():
-            contradictions.refuse_contradicted_order([contradictions.OrderedNumbers("rule", forms, [""] * 40, 0.95)])
+            nothing = sp.csr_array((0, 40))
+            ordered = contradictions.OrderedNumbers("rule", forms, [""] * 40, 0.95, nothing)
+            contradictions.refuse_contradicted_order([ordered])
     assert 10 < sum(outside) < 40
 
 

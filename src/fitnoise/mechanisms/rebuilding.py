@@ -81,6 +81,11 @@ class RebuiltTables:
         # With one part the integers stay as drawn; otherwise each record counts `parts` in them.
         self._answers = tuple(answers) if parts == 1 else tuple(y.astype(np.float64) / parts for y in answers)
 
+    @property
+    def totals(self) -> Floats | None:
+        """The public totals, if the plan has some."""
+        return self._totals
+
     def estimates(self, group: int, sectors: Indices) -> Floats:
         """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k).
 

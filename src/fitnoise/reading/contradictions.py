@@ -45,6 +45,12 @@ REFUSED = 1e-3
 MAX_EXCESS_KURTOSIS = 3.1
 """A bound on the excess kurtosis of the noises, against their stated variance; that of a Laplace noise is 3."""
 
+NO_NOISE = 1e-6
+"""The largest standard error, in records, that is the rounding of a number without noise."""
+
+KNOWN_EXCESS = 0.5
+"""The excess, in records, above which numbers without noise contradict a rule: they are integers."""
+
 MIN_GAIN = 1e-6
 """The part of a number's variance that a rule must remove: below it, the rule counts as leaving the number as it is."""
 
@@ -164,16 +170,20 @@ class OrderedNumbers:
     excesses: A form for each row: the number of the smaller table less the multiple of the other.
     labels: The labels of each row.
     confidence: The confidence of margins.
+    public: Sums of rows, (sums, rows), for which the public totals of both tables give the excess.
     """
 
     rule: str
     excesses: Forms
     labels: Sequence[str]
     confidence: float
+    public: sp.csr_array
 
 
 def refuse_contradicted_order(ordered: Sequence[OrderedNumbers]) -> None:
-    """Raise an error if published numbers contradict rules of order, in single rows or added up over all rows.
+    """Raise an error if published numbers contradict rules of order, in single rows or added up.
+
+    They are added up over all rows, and over the rows of public totals.
 
     Args:
         ordered: The numbers of all rules of one call.
@@ -186,6 +196,7 @@ def refuse_contradicted_order(ordered: Sequence[OrderedNumbers]) -> None:
         total = x.excesses.combined(sp.csr_array(np.ones((1, x.excesses.length))))
         limit = largest_error(statements, REFUSED, normal=all(s.normal for s in x.excesses.sources))
         steps, of_total = _steps(x.excesses), _steps(total)
+        of_totals = (x.public @ x.excesses.values()).max(initial=0.0)
         outside = int((steps > limit).sum())
         if outside:
             worst = int(steps.argmax())
@@ -198,6 +209,8 @@ def refuse_contradicted_order(ordered: Sequence[OrderedNumbers]) -> None:
         elif of_total[0] > limit:
             excess = _with_margin(total, x.confidence)
             text = f"The published numbers contradict the rule {x.rule!r}: added up, they exceed it by {excess}."
+        elif of_totals > KNOWN_EXCESS:
+            text = f"The public totals contradict the rule {x.rule!r}: they exceed it by {round(of_totals):,}."
         else:
             continue
         raise ReleaseError(
@@ -206,9 +219,10 @@ def refuse_contradicted_order(ordered: Sequence[OrderedNumbers]) -> None:
 
 
 def _steps(forms: Forms) -> Floats:
-    """Return each form in its standard errors; 0 for a form without noise."""
-    errors = np.sqrt(np.maximum(forms.covariances(forms), 0.0))
-    return np.where(errors > 0, forms.values() / np.where(errors > 0, errors, 1.0), 0.0)
+    """Return each form in its standard errors; for a form without noise, infinity if it is above 0, and else 0."""
+    errors, values = np.sqrt(np.maximum(forms.covariances(forms), 0.0)), forms.values()
+    noisy = errors > NO_NOISE
+    return np.where(noisy, values / np.where(noisy, errors, 1.0), np.where(values > KNOWN_EXCESS, np.inf, 0.0))
 
 
 def _right_rules() -> str:

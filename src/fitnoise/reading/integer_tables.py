@@ -7,9 +7,10 @@
        t = t̂ + V Dᵀλ,     λ ≥ 0,     D t ≥ 0,     λᵀD t = 0,
 
    These conditions prove that no other such tables are nearer. The document holds λ, so anyone can check them. Rules
-   of order (:mod:`fitnoise.reading.table_order`) are further rows of D; V is block diagonal over releases.
+   of order (:mod:`fitnoise.reading.table_order`) are further rows of D; V is block diagonal over releases. Numbers
+   that public totals give have no noise, so V leaves them as they are, and their multipliers are 0.
 2. *Integer*: an integer close to each number, with the least squared distance for which the tables agree on all their
-   shared sums.
+   shared sums. They agree on those of public totals, too.
 
 The cost is bias: small numbers are pushed up, and where tables share many sums with them, large numbers change too.
 fitnoise simulates the bias around the published tables, without data. The intervals stay those of the unbiased numbers.
@@ -46,7 +47,6 @@ from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noi
 from fitnoise.reading.refusals import (
     UNMADE,
     UNREAD,
-    refuse_public_totals,
     repeated_release,
     repeated_table,
     unknown_table,
@@ -54,13 +54,14 @@ from fitnoise.reading.refusals import (
 from fitnoise.reading.release import Release, release_identity
 from fitnoise.reading.release_files import csv_text, read_text, stub_columns
 from fitnoise.reading.table_order import OrderedTable, OrderRule, check_tables, parse_rules
-from fitnoise.reading.table_overlap import LeafPartition, TableOverlap
+from fitnoise.reading.table_overlap import Sums, TableOverlap
 from fitnoise.request.arguments import checked, refuse_unless_fit
 from fitnoise.request.publication import Publication
-from fitnoise.request.workloads import Workload, list_names, slug
+from fitnoise.request.workloads import Table, Workload, list_names, slug
 from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.nearest_integers import (
     MAX_DISTANCE,
+    FixedSums,
     SharedSums,
     SumConstraints,
     UnsolvedError,
@@ -169,7 +170,10 @@ class _TableSpace:
         self.part, self.names, self.noisy = part, tuple(prefix + name for name in names), rebuilt
         self.prefix = prefix
         self.numbers = [workload.number(name) for name in names]
-        self.shared = TableOverlap.from_tables(workload.domain, [workload[name] for name in names])
+        public = part.publication.public_attributes
+        totals = None if public is None else Table("", public, workload.tables[0].target)
+        self._totals = rebuilt.totals
+        self.shared = TableOverlap.from_tables(workload.domain, [workload[name] for name in names], totals)
         self.largest = [self.numbers[i] for i in self.shared.largest]
         # The tables whose numbers appear in D: the largest, and those of rules.
         self.constrained = [*self.largest, *(n for n in map(workload.number, ordered) if n not in self.largest)]
@@ -180,10 +184,13 @@ class _TableSpace:
         # covariances of a table's numbers out. Any positive units are right: λ and D t change in inverse ratio.
         atom_variances = [x if (a := self._atom_matrices[n]) is None else abs(a) @ x for n, x in variances.items()]
         self._ends = np.cumsum([len(x) for x in atom_variances])[:-1]
-        self._errors = np.sqrt(np.concatenate(atom_variances))
+        self._errors = _units(np.concatenate(atom_variances))
+        # What remains of noise in numbers of the totals is the rounding of floats.
+        by_number = {} if public is None else dict(zip(self.numbers, names, strict=True))
+        self._without_noise = {n: part.table_variances(name) == 0 for n, name in by_number.items()}
         # each multiplication by the covariance visits the same sectors and makes the same sums
         self._routes: rebuilding.RouteCache = {}
-        self._sums: dict[tuple[int, frozenset[tuple[str, LeafPartition]]], sp.csr_array] = {}
+        self._sums: dict[tuple[int, Sums], sp.csr_array] = {}
         self._stacks = [which for which, _ in SectorTables(part, {}).stacks(self.constrained)]
 
     def ordered_table(self, name: str) -> OrderedTable:
@@ -199,12 +206,14 @@ class _TableSpace:
 
     @cached_property
     def estimates(self) -> Tables:
-        """The unbiased tables."""
-        return self.tables(self.noisy)
+        """The unbiased tables; numbers that public totals give are integers."""
+        tables = _tables(self.noisy, self.numbers)
+        return {n: np.where(exact, np.rint(tables[n]), tables[n]) for n, exact in self._without_noise.items()} or tables
 
-    def tables(self, rebuilt: RebuiltTables) -> Tables:
-        """Return all tables, from the estimates of sectors."""
-        return _tables(rebuilt, self.numbers)
+    def changes(self, rebuilt: RebuiltTables) -> Tables:
+        """Return changes of all tables, from those of the estimates of sectors."""
+        tables = _tables(rebuilt, self.numbers)
+        return {n: np.where(exact, 0.0, tables[n]) for n, exact in self._without_noise.items()} or tables
 
     def atoms(self, tables: Tables) -> Floats:
         """Return D t, the atoms of the largest tables as one vector, in standard errors."""
@@ -256,7 +265,7 @@ class _TableSpace:
         out = np.zeros(len(self._errors))
         for name, view in self.by_table(out).items():
             _fill(view, stated[name])  # a view of the vector
-        return out
+        return _check_movable(out, self._errors)
 
     # --- integers -----------------------------------------------------------------------------------
 
@@ -264,8 +273,13 @@ class _TableSpace:
     def sums(self) -> SumConstraints:
         """The sums that integer tables must preserve."""
         zero_blocks: list[dict[int, sp.csr_array]] = []
+        fixed_blocks, totals = list[dict[int, sp.csr_array]](), [np.zeros(0)]
         for key, i, j in self.shared.links():
-            zero_blocks.append({i: self._summed(i, key), j: -self._summed(j, key)})
+            if j == self.shared.public:
+                fixed_blocks.append({i: self._summed(i, key)})
+                totals.append(self.totals(key))
+            else:
+                zero_blocks.append({i: self._summed(i, key), j: -self._summed(j, key)})
         repeated_blocks = [{i: x} for i in range(len(self.numbers)) for x in self.shared.repeated(i)]
         atoms = ((i, self.shared.atoms(i)) for i in range(len(self.numbers)))
         # the total: of many numbers it is left out, because one row over all would make one problem of all tables
@@ -276,16 +290,28 @@ class _TableSpace:
         preserved, at_least, close, repeated = (
             self._rows(x) for x in ([*zero_blocks, *repeated_blocks], bounded_blocks, close_blocks, repeated_blocks)
         )
-        return SumConstraints(preserved, at_least, close, lambda: self._common(repeated))
+        fixed = self._rows(fixed_blocks), np.concatenate(totals)
+        return SumConstraints(preserved, at_least, close, lambda: self._common(repeated), fixed)
 
-    def _summed(self, i: int, key: frozenset[tuple[str, LeafPartition]]) -> sp.csr_array:
+    def totals(self, key: Sums) -> Floats:
+        """Return the public totals of some sums."""
+        return np.asarray(self._summed(cast(int, self.shared.public), key) @ cast(Floats, self._totals).ravel())
+
+    def public_sums(self, name: str) -> FixedSums | None:
+        """Return the finest sums of a table that public totals give, as rows and values; None if they give none."""
+        i = self.names.index(name)
+        key = self.shared.public_sums(i)
+        return None if key is None else (self._summed(i, key), self.totals(key))
+
+    def _summed(self, i: int, key: Sums) -> sp.csr_array:
         if (i, key) not in self._sums:
             self._sums[i, key] = self.shared.summed(i, key)
         return self._sums[i, key]
 
     def _common(self, repeated: sp.csr_array) -> SharedSums:
         """Return the shared sums of tables, as sums of each table's numbers."""
-        having = [(key, self.shared.having[key]) for key in self.shared.common]
+        keys = self.shared.common
+        having = [(key, [i for i in self.shared.having[key] if i != self.shared.public]) for key in keys]
         one = [{tables[0]: self._summed(tables[0], key)} for key, tables in having]
         all_sums = [{i: self._summed(i, key)} for key, tables in having for i in tables]
         sizes = [math.prod(p.size for _, p in key) for key, _ in having]
@@ -294,7 +320,12 @@ class _TableSpace:
         nested = [{i: merged, j: sp.csr_array(-sp.eye_array(sizes[j]))} for i, j, merged in self.shared.nested()]
         positions = np.concatenate([np.zeros(0, dtype=np.intp), *which])
         nothing = sp.csr_array((0, sum(sizes)))
-        return SharedSums(self._rows(one), _blocks(nested, sizes), self._rows(all_sums), positions, repeated, nothing)
+        which_fixed = [k for k, key in enumerate(keys) if self.shared.public in self.shared.having[key]]
+        values = np.concatenate([np.zeros(0), *(self.totals(keys[k]) for k in which_fixed)])
+        ones = _blocks([{k: sp.eye_array(sizes[k], format="csr")} for k in which_fixed], sizes)
+        return SharedSums(
+            self._rows(one), _blocks(nested, sizes), self._rows(all_sums), positions, repeated, nothing, (ones, values)
+        )
 
     def _rows(self, blocks: Sequence[Mapping[int, sp.csr_array]]) -> sp.csr_array:
         return _blocks(blocks, [math.prod(self._shapes[n]) for n in self.numbers])
@@ -335,9 +366,7 @@ class _JointSpace:
         self._places = {name: (k, n) for k, s in enumerate(spaces) for name, n in zip(s.names, s.numbers, strict=True)}
         self._pairs = [(self._places[r.smaller], self._places[r.larger], float(r.factor)) for r in rules]
         # Covariances of two tables of one part are left out, as for atoms: any positive units are right.
-        # Rows that count no cell have no error, and 1 stands for it.
-        errors = (np.sqrt(self._variances(a) + factor**2 * self._variances(b)) for a, b, factor in self._pairs)
-        self._errors = [np.where(x > 0, x, 1.0) for x in errors]
+        self._errors = [_units(self._variances(a) + factor**2 * self._variances(b)) for a, b, factor in self._pairs]
         self._ends = np.cumsum([*(s.size for s in spaces), *map(len, self._errors)])[:-1]
 
     def _variances(self, position: tuple[int, int]) -> Floats:
@@ -377,7 +406,7 @@ class _JointSpace:
 
     def moves(self, multipliers: Floats) -> list[Tables]:
         """Return V Dᵀλ as all tables."""
-        return [s.tables(x) for s, x in zip(self.spaces, self._steps(multipliers), strict=True)]
+        return [s.changes(x) for s, x in zip(self.spaces, self._steps(multipliers), strict=True)]
 
     def tables_at(self, multipliers: Floats) -> list[Tables]:
         """Return the tables t̂ + V Dᵀλ."""
@@ -411,6 +440,7 @@ class _JointSpace:
         for rule, errors in zip(self.rules, self._errors, strict=True):
             out.append(np.zeros(len(errors)))
             _fill(out[-1], by_rule[rule])
+            _check_movable(out[-1], errors)
         return np.concatenate(out)
 
     # --- integers -----------------------------------------------------------------------------------
@@ -428,7 +458,12 @@ class _JointSpace:
         each = [s.sums for s in self.spaces]
         at_least = sp.csr_array(sp.vstack([_diagonal([x.nonnegative for x in each]), self.order], format="csr"))
         zero, close = _diagonal([x.zero for x in each]), _diagonal([x.within_one for x in each])
-        return SumConstraints(zero, at_least, close, self._common)
+        return SumConstraints(zero, at_least, close, self._common, self.fixed)
+
+    @cached_property
+    def fixed(self) -> FixedSums:
+        """The sums that public totals give."""
+        return _fixed_diagonal([s.sums.fixed for s in self.spaces])
 
     def _common(self) -> SharedSums:
         """Return the shared sums of the tables of each part."""
@@ -441,6 +476,7 @@ class _JointSpace:
             np.concatenate([x.which + start for x, start in zip(each, starts, strict=False)]),
             _diagonal([x.zero_rows for x in each]),
             self._order_of_sums(),
+            _fixed_diagonal([x.fixed for x in each]),
         )
 
     def _order_of_sums(self) -> sp.csr_array:
@@ -473,7 +509,9 @@ class _JointSpace:
         """Return True if integers are nonnegative, add up and agree."""
         n = integers.astype(np.float64)  # exact below 2⁵³, and sums of integers then, too
         at_least = self.sums.nonnegative[: self.sums.nonnegative.shape[0] - self.order.shape[0]]
-        return bool((n >= 0).all() and (self.sums.zero @ n == 0).all() and (at_least @ n >= 0).all())
+        fixed, totals = self.fixed
+        adds_up = (self.sums.zero @ n == 0).all() and (fixed @ n == totals).all()
+        return bool((n >= 0).all() and adds_up and (at_least @ n >= 0).all())
 
     def follows_order(self, integers: Integers) -> bool:
         """Return True if integers follow the rules of order."""
@@ -498,12 +536,24 @@ class _JointSpace:
         point, nothing = self.atoms(tables), np.zeros(len(self.flat(tables)) if simulations else 0)
         total, squares, times = nothing, nothing, self._build_operator() if simulations else self.apply_normal_matrix
         for number in range(simulations):
-            off = [s.tables(s.draw(number, index)) for index, s in enumerate(self.spaces)]
+            off = [s.changes(s.draw(number, index)) for index, s in enumerate(self.spaces)]
             solution = nearest(times, point + self.atoms(off), SIMULATION_TOLERANCE, STEPS)
             # the nearest tables to truth + noise are truth + noise + V Dᵀλ: this is their error, before rounding
             error = self.flat(_sum_of_tables(off, self.moves(solution.values)))
             total, squares = total + error, squares + error**2
         return total / max(simulations, 1), np.sqrt(squares / max(simulations, 1))
+
+
+def _units(variances: Floats) -> Floats:
+    """Return the units of atoms or differences: standard errors, or infinity for those that no noise moves."""
+    return np.where(variances > 0, np.sqrt(variances), np.inf)
+
+
+def _check_movable(multipliers: Floats, units: Floats) -> Floats:
+    """Return the multipliers; raise ValueError if some are of numbers that no noise moves."""
+    if multipliers[np.isinf(units)].any():
+        raise ValueError("multipliers of numbers without noise")
+    return multipliers
 
 
 def _sum_of_tables(one: Sequence[Tables], other: Sequence[Tables]) -> list[Tables]:
@@ -528,6 +578,12 @@ def _stated(multipliers: Floats) -> dict[str, Any]:
 def _diagonal(matrices: Sequence[sp.csr_array]) -> sp.csr_array:
     """Return matrices along a diagonal."""
     return _blocks([{i: x} for i, x in enumerate(matrices)], [x.shape[1] for x in matrices])
+
+
+def _fixed_diagonal(each: Sequence[FixedSums | None]) -> FixedSums:
+    """Return fixed sums of vectors side by side."""
+    stated = [x for x in each if x is not None]
+    return _diagonal([rows for rows, _ in stated]), np.concatenate([values for _, values in stated])
 
 
 def _order_block(smaller: int, larger: int, factor: float, width: int) -> dict[int, sp.csr_array]:
@@ -597,6 +653,7 @@ class IntegerTables(DerivedTables):
         * in each part of the release (`further_tables` in its plan makes several), any two tables agree exactly on
           their shared sums. No number is negative, and the columns for "at most" never decrease. Not guaranteed: some
           set of records may not exist that has all these tables;
+        * every number and sum that public totals give is as in their file, exactly;
         * every number follows the rules of order that were given, exactly;
         * the exact number, of the records as they were read, is from `low` to `high` with at least the confidence of
           the table. The exact number is a nonnegative integer, so the cut of the unbiased number's interval to such
@@ -1047,7 +1104,6 @@ def _spaces(
     releases: Mapping[str, Release], names: Sequence[str], rules: Sequence[OrderRule] = ()
 ) -> list[_JointSpace]:
     """Return the tables, part by part of the releases; parts that rules join are one."""
-    refuse_public_totals((release.plan.publication for release in releases.values()), UNMADE)
     ordered = {name for rule in rules for name in (rule.smaller, rule.larger)}
     spaces: list[_TableSpace] = []
     for prefix, release in releases.items():
@@ -1094,7 +1150,24 @@ def _ordered_numbers(rule: OrderRule, smaller: _TableSpace, larger: _TableSpace)
     rows = itertools.product(*columns.values())
     labels = [", ".join(f"{name} {x}" for name, x in zip(columns, row, strict=True)) for row in rows]
     excesses = smaller.published(rule.smaller).plus(larger.published(rule.larger).scale(-float(rule.factor)))
-    return OrderedNumbers(str(rule), excesses, labels, table.target.level(workload.confidence))
+    public = _public_excesses(smaller.public_sums(rule.smaller), larger.public_sums(rule.larger), excesses.length)
+    return OrderedNumbers(str(rule), excesses, labels, table.target.level(workload.confidence), public)
+
+
+def _public_excesses(one: FixedSums | None, other: FixedSums | None, rows: int) -> sp.csr_array:
+    """Return the sums of rows that the public totals of both tables of a rule give, (sums, rows)."""
+    if one is None or other is None:
+        return sp.csr_array((0, rows))
+    stacked = sp.csr_array(sp.vstack([one[0], other[0]], format="csr"))
+    sums = connected_components(stacked @ stacked.T, directed=False)[1]
+    mine, theirs = np.split(sums, [one[0].shape[0]])
+    sums_of_one, sums_of_other = (
+        sp.csr_array((np.ones(len(x)), (x, np.arange(len(x)))), shape=(sums.max() + 1, len(x))) @ r
+        for x, r in ((mine, one[0]), (theirs, other[0]))
+    )
+    # Only sums of the same rows are compared.
+    same = np.flatnonzero(abs(sums_of_one - sums_of_other).sum(axis=1) == 0)
+    return sp.csr_array(sums_of_one[same])
 
 
 # --- checked by anyone ----------------------------------------------------------------------------------

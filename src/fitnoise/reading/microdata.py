@@ -284,15 +284,17 @@ class RecordSpace:
         """Return the tables with at least one column."""
         with_columns = [(name, columns) for name, columns in zip(self.tables, columns_by_table, strict=True) if columns]
         means = [float(self.tables.unbiased(name)[1].mean()) for name, _ in with_columns]
-        # The numbers of a table share one weight. Integer weights make the search exact.
-        weights = [max(1, round(MAX_WEIGHT * (min(means) / mean) ** 2)) for mean in means]
+        smallest = min((x for x in means if x), default=1.0)
+        # The numbers of a table share one weight. Integer weights make the search exact. A table without margins is one
+        # of public totals, which the search keeps, or of zeros.
+        weights = [max(1, round(MAX_WEIGHT * (smallest / (mean or smallest)) ** 2)) for mean in means]
         return tuple(self._target(*x, axes, weight) for x, weight in zip(with_columns, weights, strict=True))
 
     def _target(self, name: str, columns: Sequence[_TableColumn], axes: Mapping[str, int], weight: int) -> _Target:
         overlap = TableOverlap.from_tables(self._domain, [columns[0].table])
         unbiased, margins = self.tables.unbiased(name)
-        # A number that cannot differ from 0 has a margin of 0. It is compared in the smallest other margin.
-        margins = np.where(margins > 0, margins, margins[margins > 0].min(initial=math.inf))
+        # A number without noise has a margin of 0. It is compared in the smallest other margin, or else in records.
+        margins = np.where(margins > 0, margins, margins[margins > 0].min() if margins.any() else 1.0)
         integers = self.tables[name]["value"].to_numpy().reshape(unbiased.shape)
         atoms = overlap.atoms(0)
         counts = integers if atoms is None else np.rint(atoms @ integers.ravel()).astype(np.int64)
@@ -351,6 +353,27 @@ class RecordSpace:
         """Return the attribute or level of a column."""
         attribute: Attribute = self._domain[name]
         return attribute
+
+    @cached_property
+    def public(self) -> CountTable | None:
+        """The public totals by the attributes that the tables show; None without public totals."""
+        totals, homes = self.tables.release.public_totals, [self._home(finest) for finest in self.names]
+        public = self.tables.publication(next(iter(self.tables))).public_attributes or ()
+        shared = [a for a in public if self._home(a) in homes]
+        if totals is None or not shared:
+            return None
+        away = tuple(i for i, a in enumerate(public) if a not in shared)
+        axes = list(dict.fromkeys(homes.index(self._home(a)) for a in shared))
+        numbers, cells, order, shape = totals.numbers.sum(axis=away), [], [], []
+        for axis in axes:
+            names = [a for a in shared if homes.index(self._home(a)) == axis]
+            sizes = [self._domain[a].size for a in names]
+            columns = [self._leaves(a)[self._first_leaves[axis]] for a in names]
+            cells.append(np.ravel_multi_index(columns, sizes))
+            order += [shared.index(a) for a in names]
+            shape.append(math.prod(sizes))
+        counts = np.rint(numbers.transpose(order)).astype(np.int64).reshape(shape)
+        return CountTable(tuple(axes), tuple(cells), counts)
 
     @cached_property
     def digest(self) -> str:
@@ -561,6 +584,7 @@ def microdata(
     **Guarantees**
         * The records depend on published numbers only. They are no records of the data.
         * If one table shows all attributes by value, the records have exactly the tables planned with it.
+        * The records have the public totals of the release exactly.
         * Attributes in no common table are independent, or depend on each other through other attributes only. The
           warning names them, and attributes that the tables combine only in groups of values.
         * The stated distances are counted from the records. `fitnoise verify --microdata` counts them again.
@@ -597,7 +621,9 @@ def make_records(tables: IntegerTables, seconds: float, batches: int | None, *, 
         values = expand(space.full_table)
     else:
         counted = [t.counted for t in space.targets]
-        values, done = invent(space.sizes, counted, space.records, batches=batches, seconds=seconds)
+        values, done = invent(
+            space.sizes, counted, space.records, batches=batches, seconds=seconds, public=space.public
+        )
     elapsed = time.monotonic() - start
     records = InventedRecords(space, values, done, round(elapsed, 2), anyway)
     if records.is_far and not anyway:

@@ -65,7 +65,7 @@ def refuse_public_totals(publications: Iterable[Publication], outcome: str) -> N
         raise ReleaseError(
             "public-totals-unsupported",
             "A release has public totals.",
-            "Only releases that measured all numbers are combined, or made into integer tables.",
+            "Only releases that measured all numbers are combined.",
             "Use the tables of this release as they are, or another release.",
             outcome,
         )

@@ -281,19 +281,27 @@ class TableOverlap:
     tables: The columns of each table.
     orders: The order in which the columns of each table hold its numbers.
     having: For all sums that at least one table shows, the indices of the tables with these sums, finest sums first.
+    public: The index of the table of public totals, the last one; None without public totals.
     """
 
     tables: Sequence[tuple[CountColumn, ...]]
     orders: Sequence[Indices]
     having: dict[Sums, list[int]]
+    public: int | None = None
 
     @classmethod
-    def from_tables(cls, domain: Domain, workload_tables: Sequence[Table]) -> TableOverlap:
+    def from_tables(cls, domain: Domain, tables: Sequence[Table], public: Table | None = None) -> TableOverlap:
         """Return the shared sums of some tables.
+
+        Args:
+            domain: The domain of the tables.
+            tables: The tables.
+            public: A table of public totals. Its sums are shared ones, and it is not among the largest tables.
 
         Raises:
             ReleaseError: A table shows another statistic than counts, or counts without known atoms.
         """
+        workload_tables = [*tables, *([] if public is None else [public])]
         columns: dict[tuple[str, View], CountColumn] = {}
         for table in workload_tables:
             if table.matrix is not None:
@@ -308,17 +316,17 @@ class TableOverlap:
             for name in table.attributes:
                 if (name, table.view(name)) not in columns:
                     columns[name, table.view(name)] = _column(domain, table, name, table.view(name))
-        tables, orders = list[tuple[CountColumn, ...]](), list[Indices]()
+        all_columns, orders = list[tuple[CountColumn, ...]](), list[Indices]()
         for table in workload_tables:
             by_home: dict[str, list[int]] = {}
             own_columns = [columns[name, table.view(name)] for name in table.attributes]
             for position, column in enumerate(own_columns):
                 by_home.setdefault(column.home, []).append(position)
-            tables.append(tuple(_joined([own_columns[i] for i in positions]) for positions in by_home.values()))
+            all_columns.append(tuple(_joined([own_columns[i] for i in positions]) for positions in by_home.values()))
             numbers = np.arange(math.prod(c.rows for c in own_columns)).reshape([c.rows for c in own_columns])
             orders.append(numbers.transpose([i for positions in by_home.values() for i in positions]).ravel())
         parts_by_home: dict[str, list[LeafPartition]] = {}
-        for table_columns in tables:
+        for table_columns in all_columns:
             for column in table_columns:
                 parts_by_home.setdefault(column.home, []).append(column.parts)
         groups = {home: _closed(dict.fromkeys(parts)) for home, parts in parts_by_home.items()}
@@ -326,7 +334,7 @@ class TableOverlap:
             lambda home, part: [p for p in groups[home] if p.map_groups(part.group_index) is not None]
         )
         having: dict[Sums, list[int]] = {}
-        for i, table_columns in enumerate(tables):
+        for i, table_columns in enumerate(all_columns):
             choices = []
             for column in table_columns:
                 options: list[LeafPartition | None] = [p for p in coarser(column.home, column.parts) if _tells(p)]
@@ -336,7 +344,8 @@ class TableOverlap:
                 key = frozenset((c.home, p) for c, p in zip(table_columns, choice, strict=True) if p is not None)
                 having.setdefault(key, []).append(i)
         order = sorted(having, key=lambda key: -math.prod(p.size for _, p in key))
-        return cls(tables, orders, {key: having[key] for key in order})
+        last = None if public is None else len(tables)
+        return cls(all_columns, orders, {key: having[key] for key in order}, last)
 
     def finest_sums(self, i: int) -> Sums:
         """Return all groups that a table distinguishes, by attribute."""
@@ -348,9 +357,14 @@ class TableOverlap:
         out = []
         for i in range(len(self.tables)):
             sums = self.finest_sums(i)
-            if not any(j < i or (j != i and self.finest_sums(j) != sums) for j in self.having[sums]):
+            others = (j for j in self.having[sums] if j not in (i, self.public))
+            if i != self.public and not any(j < i or self.finest_sums(j) != sums for j in others):
                 out.append(i)
         return out
+
+    def public_sums(self, i: int) -> Sums | None:
+        """Return the finest sums of a table that public totals give; None if they give none."""
+        return next((key for key, tables in self.having.items() if {i, self.public}.issubset(tables)), None)
 
     def links(self) -> Iterator[tuple[Sums, int, int]]:
         """Yield sums, each with the indices of two tables that have to agree on them.

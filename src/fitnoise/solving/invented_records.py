@@ -6,11 +6,12 @@ The search makes the sum Σ_T w_T ‖n_T − t_T‖² small. It ends in a local 
     n_T     the counts of the records in the cells of T
     w_T     the weight of T, an integer
 
-1. *Start*: a spanning forest of largest mutual information between pairs of attributes. Each attribute is drawn given
-   its neighbour in the tree. Without a neighbour, its values are shuffled.
+1. *Start*: the public totals, if there are any, give the values of their attributes. All others follow a spanning
+   forest of largest mutual information between pairs of attributes. Each attribute is drawn given its neighbour in the
+   tree. Without a neighbour, its values are shuffled.
 2. *Moves*: a batch proposes new values of one attribute for some records, drawn from one table given the other values
    of the record there. The proposals of a batch take their turns, and each is taken if the sum then falls. So no move
-   disturbs another.
+   disturbs another. No move changes the cell of a record among the public totals.
 
 Counts, weights and sums are integers, and the draws are fixed. Equal tables and an equal number of batches give equal
 records. Only the time limit depends on the machine.
@@ -159,10 +160,12 @@ class _Search:
     Args:
         values: The value of each attribute for each record, (attributes, records); the search changes them.
         tables: The given tables.
+        public: Public totals: a record keeps the cell of each of their attributes.
     """
 
-    def __init__(self, values: Indices, tables: Sequence[CountTable]) -> None:
+    def __init__(self, values: Indices, tables: Sequence[CountTable], public: CountTable | None) -> None:
         self.values = values
+        self._kept = {} if public is None else dict(zip(public.axes, public.cells, strict=True))
         self._fixed = FixedGenerator(1 << 48)  # the start draws from the beginning of the sequence
         # One vector of all tables. Each ends with a cell of weight 0, for records that the table does not count.
         sizes = [table.counts.size + 1 for table in tables]
@@ -184,6 +187,8 @@ class _Search:
         values = proposals.draw(self.values, records, self._fixed)
         here = self.values[proposals.axis, records]
         differs = values != here
+        if (cells := self._kept.get(proposals.axis)) is not None:
+            differs &= cells[values] == cells[here]
         records, values, here = records[differs], values[differs], here[differs]
         leaves, enters = self._cells(proposals.axis, records, here, values)
         gains = self._weights[enters] * (2 * self._off[enters] + 1)
@@ -233,7 +238,13 @@ class _Search:
 
 
 def invent(
-    sizes: Sequence[int], tables: Sequence[CountTable], records: int, *, batches: int | None, seconds: float
+    sizes: Sequence[int],
+    tables: Sequence[CountTable],
+    records: int,
+    *,
+    batches: int | None,
+    seconds: float,
+    public: CountTable | None = None,
 ) -> tuple[Indices, int]:
     """Return records whose tables come near the given ones, and the number of batches that were done.
 
@@ -243,17 +254,19 @@ def invent(
         records: The number of records.
         batches: The largest number of batches; None for the time limit instead.
         seconds: The time limit, without a number of batches.
+        public: Public totals, which the records have exactly: their sum is the number of records.
 
     Returns:
         The value of each attribute for each record, (attributes, records), sorted; and the number of batches. The
         search ends earlier if all tables are met, or if progress stalls.
     """
-    search = _Search(_start(sizes, tables, records), tables)
-    columns = [(t, i) for t in tables for i in range(len(t.axes)) if t.is_each_value(i)]
+    search = _Search(_start(sizes, tables, records, public), tables, public)
+    fixed = set[int]() if public is None else {a for i, a in enumerate(public.axes) if public.is_each_value(i)}
+    columns = [(t, i) for t in tables for i, a in enumerate(t.axes) if t.is_each_value(i) and a not in fixed]
     columns.sort(key=lambda pair: pair[0].axes[pair[1]])
     proposals = [_Proposals(t, i) for t, i in columns]
     end, done, before = time.monotonic() + seconds, 0, search.objective
-    while search.objective and (done < batches if batches is not None else time.monotonic() < end):
+    while columns and search.objective and (done < batches if batches is not None else time.monotonic() < end):
         search.move(proposals[done % len(proposals)])
         done += 1
         if done % (STALL_ROUNDS * len(proposals)) == 0:
@@ -280,18 +293,29 @@ def sort_records(values: Indices) -> Indices:
 # --- the start --------------------------------------------------------------------------------------------------------
 
 
-def _start(sizes: Sequence[int], tables: Sequence[CountTable], records: int) -> Indices:
+def _start(
+    sizes: Sequence[int], tables: Sequence[CountTable], records: int, public: CountTable | None = None
+) -> Indices:
     """Return records drawn along a spanning forest of pairs of attributes, (attributes, records)."""
     fixed, pairs = FixedGenerator(), _pairs(tables)
     information = {key: _mutual_information(counts) for key, counts in pairs.items()}
     values = np.zeros((len(sizes), records), dtype=np.intp)
     done: set[int] = set()
+    if public is not None:
+        cells = np.stack(
+            np.unravel_index(np.repeat(np.arange(public.counts.size), public.counts.ravel()), public.counts.shape)
+        )
+        for i, axis in enumerate(public.axes):
+            inside = public.cells[i] == np.arange(public.counts.shape[i])[:, None]
+            counts = np.where(inside, np.maximum(_single(tables, axis), 0), 0)
+            counts = np.where(counts.any(axis=1, keepdims=True), counts, inside)
+            values[axis] = _draw_given(cells[i], counts, np.ones(sizes[axis], dtype=np.int64), fixed)
+            done.add(axis)
     for root in range(len(sizes)):
-        if root in done:
-            continue
-        single = np.repeat(np.arange(sizes[root]), _apportion(_single(tables, root), records))
-        values[root] = _shuffled(single, fixed)
-        done.add(root)
+        if root not in done:
+            single = np.repeat(np.arange(sizes[root]), _apportion(_single(tables, root), records))
+            values[root] = _shuffled(single, fixed)
+            done.add(root)
         while edges := [key for key in information if (key[0] in done) != (key[1] in done)]:
             one, other = max(edges, key=lambda key: (information[key], -edges.index(key)))
             counts = pairs[one, other]

@@ -1,8 +1,9 @@
 """Integers next to numbers that add up, which add up as well: controlled rounding (Cox 1987), as a program.
 
 **Statement.** Among all integers n ≥ 0 with E n = 0 and L n ≥ 0, the program finds those of least squared distance from
-the given numbers. Further sums go to the floor or the ceiling of their values. It first tries the floor or the ceiling
-of each number. If no such integers exist, it tries up to `MAX_DISTANCE` from the floors. E and L have integer entries.
+the given numbers. Fixed sums keep their values, and further sums go to the floor or the ceiling of theirs. It first
+tries the floor or the ceiling of each number. If no such integers exist, it tries up to `MAX_DISTANCE` from the floors.
+E and L have integer entries.
 
 **Method.** Many tables with common sums make one program, which can take hours. 45 tables of pairs of attributes took
 24 s, 190 more than 300 s. The module therefore rounds the common sums of large programs first. It then rounds every
@@ -51,6 +52,10 @@ class UnsolvedError(Exception):
     """A solver ended, in most cases at its time limit, and did not show whether there are integers."""
 
 
+FixedSums = tuple[sp.csr_array, Floats]
+"""Rows, and the values of their sums: integers."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class SharedSums:
@@ -62,6 +67,7 @@ class SharedSums:
     which: The sum that each of these rows is, (rows,).
     zero_rows: Rows that are 0 on the numbers of one table, (rows, N).
     nonnegative: Rows that are at least 0 on these sums, (rows, C).
+    fixed: Rows on these sums with fixed values, and these, or None.
     """
 
     in_one_table: sp.csr_array
@@ -70,6 +76,7 @@ class SharedSums:
     which: Indices
     zero_rows: sp.csr_array
     nonnegative: sp.csr_array
+    fixed: FixedSums | None = None
 
 
 @final
@@ -81,12 +88,14 @@ class SumConstraints:
     nonnegative: L, (rows, N).
     within_one: Rows whose sums go to the floor or the ceiling of their values.
     common: A function that returns the sums by which tables are separated; None if they are never separated.
+    fixed: Rows with fixed sums, and these, or None.
     """
 
     zero: sp.csr_array
     nonnegative: sp.csr_array
     within_one: sp.csr_array
     common: Callable[[], SharedSums] | None = None
+    fixed: FixedSums | None = None
 
 
 SumLimits = Sequence[tuple[sp.csr_array, Floats | float, Floats | float]]
@@ -100,7 +109,7 @@ def adjacent(values: Floats, sums: SumConstraints, seconds: float) -> Integers |
         UnsolvedError: The solver found none in time, and did not show that none exist.
 
     **Guarantees**
-        * The integers satisfy E n = 0, L n ≥ 0 and n ≥ 0, exactly.
+        * The integers satisfy E n = 0, L n ≥ 0 and n ≥ 0, and have the fixed sums, exactly.
     """
     until, limits = time.monotonic() + seconds, _base_limits(values, sums)
     common = _common(sums)
@@ -121,7 +130,7 @@ def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, secon
 
     Args:
         values: The numbers before rounding, (N,).
-        stated: The integers; E n = 0, L n ≥ 0 and n ≥ 0 were checked before.
+        stated: The integers; E n = 0, L n ≥ 0, n ≥ 0 and the fixed sums were checked before.
         sums: The sums that the integers must keep.
         seconds: The time in seconds after which the check gives up, and returns this as the reason.
 
@@ -173,18 +182,29 @@ def _base_limits(values: Floats, sums: SumConstraints) -> SumLimits:
     return [
         (sums.nonnegative, 0.0, np.inf),
         (sums.within_one, np.floor(nearest_sums + INTEGER_TOLERANCE), np.ceil(nearest_sums - INTEGER_TOLERANCE)),
+        *_fixed_limits(sums.fixed),
     ]
+
+
+def _fixed_limits(fixed: FixedSums | None) -> SumLimits:
+    """Return the rows of fixed sums, with their values as both ends."""
+    return [] if fixed is None else [(fixed[0], fixed[1], fixed[1])]
 
 
 def _common(sums: SumConstraints) -> SharedSums | None:
     """Return the common sums if they are rounded before the tables; None for few numbers."""
-    large = sums.common is not None and _largest(_stacked(sums.zero, sums.nonnegative)) > MAX_CONNECTED_NUMBERS
+    rows = [sums.zero, sums.nonnegative, *(rows for rows, _, _ in _fixed_limits(sums.fixed))]
+    large = sums.common is not None and _largest(_stacked(*rows)) > MAX_CONNECTED_NUMBERS
     return sums.common() if sums.common is not None and large else None
 
 
 def _coarse(values: Floats, common: SharedSums) -> tuple[Floats, SumLimits]:
     """Return the common sums, and the rows that they keep."""
-    constraints: SumLimits = [(common.nested, 0.0, 0.0), (common.nonnegative, 0.0, np.inf)]
+    constraints: SumLimits = [
+        (common.nested, 0.0, 0.0),
+        (common.nonnegative, 0.0, np.inf),
+        *_fixed_limits(common.fixed),
+    ]
     return np.maximum(common.in_one_table @ values, 0.0), constraints
 
 
