@@ -470,7 +470,7 @@ def test_a_balance_may_fall_when_charges_are_composed(run, here, monkeypatch):
     (here / "spec.toml").write_text(f'privacy = {{ composed_with = ["{plan.hash}"] }}' + SPEC, encoding="utf-8")
     run("plan", "spec.toml", "-o", "plan.json")
     monkeypatch.setattr(
-        commands, "release", lambda *_, **__: SimpleNamespace(charge=True, finite={}, supersedes=())
+        commands, "release", lambda *_, **__: SimpleNamespace(charge=True, finite={}, supersedes=(), entry=None)
     )  # charges nothing
     monkeypatch.setattr(commands, "_spent", lambda *_: Fraction(1, 4))
     assert "the spent rho fell by 0.2500000\n" in run(*RELEASE)[1]

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -17,6 +18,7 @@ from fitnoise.mechanisms.gaussian.planning import _highest
 from fitnoise.planning.free_queries import free_counts
 from fitnoise.planning.plan import Plan
 from fitnoise.solving.certificates import SINGLE_RECORDS, DistinctRecords, Evidence, ObjectiveTerms, lower_bound
+from fitnoise.solving.record_kinds import weigh_kinds
 from fitnoise.solving.sectors import decompose
 from laws.plans import status_of
 from refused import refused
@@ -63,6 +65,31 @@ def test_twelve_months_of_ten_regions():
     assert enforced.rho == plan.rho
     parsed = Plan.from_json(plan.to_json())
     assert (parsed.hash, parsed.bound, parsed.loss.rho) == (plan.hash, plan.bound, plan.loss.rho)
+
+
+@pytest.mark.parametrize(("months", "optimum", "gap"), [(3, 2.25, 2e-3), (4, 4, 1e-4), (5, 6.25, 1e-4), (6, 9, 1e-4)])
+def test_the_optimum_is_proven_where_it_is_costliest_to_stay_in_a_region(months, optimum, gap):
+    """All weight belongs to persons with a record in every month of one region; single records need no weight."""
+    domain = fn.Domain(month=fn.Categorical(range(months)), region=fn.Categorical([*"ab"]))
+    tables = [fn.table("month", "region", variance=1), fn.table("region", variance=4)]
+    plan = planned(domain, tables, person(months, "month"))
+    assert plan.bound <= optimum <= plan.table_part.exact_cost
+    assert plan.gap < gap
+
+
+@pytest.mark.parametrize("max_records", [2, 3])
+@pytest.mark.parametrize("options", [{}, {"objective": fn.Objective("total-error")}], ids=["targets", "total error"])
+def test_no_other_weights_of_kinds_prove_more(max_records, options):
+    plan = planned(SMALL, TABLES, person(max_records, "t"), **options)
+    d, terms, evidence = plan.table_part.decomposition, plan.table_part.terms, plan.table_part.evidence
+    weighed = weigh_kinds(d, evidence, terms, terms.distinct)
+    assert sum(w for *_, w in weighed.distinct_weights) == pytest.approx(1, abs=1e-5)
+    best, rng = lower_bound(d, weighed, terms), np.random.default_rng(max_records)
+    kinds = list(itertools.product(range(1, max_records + 1), (True, False)))
+    for shares in (*np.eye(len(kinds)), *rng.dirichlet(np.full(len(kinds), 0.3), size=30)):
+        others = tuple((*kind, float(w)) for kind, w in zip(kinds, shares, strict=True))
+        assert lower_bound(d, replace(evidence, distinct_weights=others), terms) <= best * (1 + 1e-4)
+    assert plan.bound <= best * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("max_records", [1, 2, 3, 7])

@@ -462,6 +462,18 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Objecti
     return proven
 
 
+def sector_norms(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> list[Floats]:
+    """Return the terms of ν for single records, before their sum: an array for each group of sectors.
+
+    Args:
+        d: The problem.
+        evidence: Weights of the cells and the numbers.
+        terms: The quantity that is minimised.
+    """
+    p, w = _weights(d, evidence, terms)
+    return [group.multiplicity * np.maximum(_group_norms(_stack(d, group, w), p), 0.0) for group in d.groups]
+
+
 def _weights(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> tuple[Floats, Floats]:
     """Return p g²/r, with p scaled to the sum 1, and w."""
     p = evidence.cells / evidence.cells.sum() * terms.factor

@@ -62,6 +62,7 @@ from fitnoise.solving.certificates import SINGLE_RECORDS, Evidence, Kinds, Objec
 from fitnoise.solving.costly_sets import STARTING_SETS, CostlyMovingSets, CostlySets, ValuedSet
 from fitnoise.solving.joint_bases import RealJointStrategy
 from fitnoise.solving.product_form import ProductProblem, RealProductStrategy, solve
+from fitnoise.solving.record_kinds import weigh_kinds
 from fitnoise.solving.sectors import (
     MAX_STRUCTURED_CELLS,
     Decomposition,
@@ -115,6 +116,12 @@ S = TypeVar("S", bound=Design)
 
 MIXTURE_STEPS = 8
 """Number of plans in each of three searches, over numbers of records of one unit and over mixtures."""
+
+KIND_ROUNDS = 8
+"""Largest number of times that the plan is solved for the kinds of sets of records of the best bound."""
+
+MIN_KIND_GAIN = 1e-5
+"""Least relative gain of the bound in one of these rounds, and the weight of single records in them."""
 
 SETS_GAP = 1e-4
 """Target gap if records of one unit lie in different structured cells: each further digit needs more sets of them."""
@@ -270,36 +277,56 @@ def _plan_record_sets(
     The sets are m records in m cells of the attributes by which they differ. Their other values are all equal, or
     differ independently. A golden-section search runs over m, then over the mixture of both kinds, then over m again.
     A real m stands for a mixture of the two neighbouring integers. `part`, the plan for single records, takes part in
-    the comparison, and each set has a little weight of single records.
+    the comparison, and each set has a little weight of single records. Then all kinds of sets are weighed for the best
+    bound, and the plan is solved for them, at most KIND_ROUNDS times.
     """
     max_records, best, proven = (terms.distinct.max_records if terms.distinct else 1), part, part
     sections = MIXTURE_STEPS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2
     at_least = lower_bound(decomposition, part.evidence, terms)
     charged = _achieved_value(decomposition, terms, part.strategy, publication)
 
+    def prove(evidence: Evidence) -> float:
+        nonlocal proven, at_least
+        value = lower_bound(decomposition, evidence, terms)
+        if value > at_least:
+            at_least, proven = value, replace(part, evidence=evidence)
+        return value
+
+    def solve_for(shares: Sequence[tuple[int, bool, float]], single: float, min_gain: float) -> Evidence:
+        nonlocal best, charged
+        # With a record in every cell, sectors of the differing attributes would cost nothing. A little weight of single
+        # records keeps their noise finite.
+        solution = solved(tuple(x for x in ((1, True, single), *shares) if x[0] and x[2] > 0))
+        strategy = _rounded(decomposition, terms, solution, publication, DEFAULT_GAP)
+        achieved = _achieved_value(decomposition, terms, strategy, publication)
+        if achieved < charged * (1 - min_gain):
+            charged, best = achieved, replace(part, strategy=claimed(strategy, publication.adjacency))
+        return solution.evidence
+
     def bound(m: float, p_equal: float) -> float:
-        nonlocal best, proven, at_least, charged
         low = min(int(m), max_records - 1)
         numbers = {low: low + 1 - m, low + 1: m - low}
         shares = [(n, kind, w * v) for n, w in numbers.items() for kind, v in ((True, p_equal), (False, 1 - p_equal))]
-        # With a record in every cell, sectors of the differing attributes would cost nothing. A little weight of single
-        # records keeps their noise finite.
-        kinds = tuple(x for x in ((1, True, 1 / 1024), *shares) if x[0] and x[2] > 0)
-        solution = solved(kinds)
-        value = lower_bound(decomposition, solution.evidence, terms)
-        if value > at_least:
-            at_least, proven = value, replace(part, evidence=solution.evidence)
-        strategy = _rounded(decomposition, terms, solution, publication, DEFAULT_GAP)
-        achieved = _achieved_value(decomposition, terms, strategy, publication)
-        if achieved < charged:
-            charged, best = achieved, replace(part, strategy=claimed(strategy, publication.adjacency))
-        return value
+        return prove(solve_for(shares, 1 / 1024, 0.0))
 
     # One coordinate at a time, because each point solves the complete problem.
     mean_records = _highest(lambda m: bound(m, 0.0), 1.0, float(max_records), sections)
     p_equal = _highest(lambda x: bound(mean_records, x), 0.0, 1.0, sections)
     _highest(lambda m: bound(m, p_equal), 1.0, float(max_records), sections)
-    outcome = status_message("report.status.best_optimum", optima=1 + 3 * sections)
+    solved_rounds, evidence = 0, proven.evidence
+    while terms.distinct and sections == MIXTURE_STEPS and charged > at_least * (1 + SETS_GAP):
+        previous = {(m, is_equal): w for m, is_equal, w in evidence.distinct_weights}
+        before, weighed = at_least, weigh_kinds(decomposition, evidence, terms, terms.distinct)
+        prove(weighed)
+        if solved_rounds == KIND_ROUNDS or (solved_rounds and at_least < before * (1 + MIN_KIND_GAIN)):
+            break
+        # Weights that rose or fell go on by as much again, which halves the number of rounds.
+        ahead = [(m, e, w * w / previous.get((m, e), w)) for m, e, w in weighed.distinct_weights]
+        total = sum(w for *_, w in ahead)
+        evidence = solve_for([(m, e, w / total) for m, e, w in ahead], MIN_KIND_GAIN, SETS_GAP)
+        prove(evidence)
+        solved_rounds += 1
+    outcome = status_message("report.status.best_optimum", optima=1 + 3 * sections + solved_rounds)
     return replace(best, evidence=proven.evidence, status=(outcome,))
 
 
