@@ -351,6 +351,24 @@ def test_an_order_prices_other_units_as_the_table_says():
     assert costs[account("state")].cost_squared == costs[stored()].cost_squared == largest_change(design, [])
 
 
+def test_other_conditions_are_another_promise():
+    """A record can keep its state and no longer meet a condition, which changes the totals of those that meet it."""
+    adults = fn.DataSource("people", where={"age": {"at_least": 18}})
+    part = planned(SIZES, TABLES, ("state",), source=adults).order
+    assert part.account.unit == PLAN.order.account.unit
+    assert part.account != PLAN.order.account
+    assert part.losses_of_units([PLAN.order.account]) == PLAN.order.losses_of_units([part.account]) == {}
+    with Ledger(":memory:") as book:
+        for order in (PLAN.order, part):
+            book.charge(order.account, Loss.concentrated(Fraction(3, 8)), {"plan": order.plan})
+        assert [book.balance(order.account).spent for order in (PLAN.order, part)] == [None, None]
+    usual = fn.plan(PLAN.publication.workload, unit=person(neighbours=ADD), source=adults)
+    design = usual.table_part.strategy
+    costs = usual.order.losses_of_units([part.account, PLAN.order.account])
+    assert costs[part.account].cost_squared == largest_change(design, [0], is_single=True)
+    assert costs[PLAN.order.account].cost_squared == largest_change(design, [], is_single=True)
+
+
 def test_a_changed_plan_is_refused():
     text = PLAN.to_json()
     for old, new in (

@@ -521,9 +521,9 @@ class Order:
         """
         ours = [account(self.source, unit, self.domain) for unit in self.units]
         others = [a for a in dict.fromkeys([*accounts, *ours]) if a.source == self.account.source and a != self.account]
-        # The account may promise other cells of an attribute of that name: then more records are neighbours.
-        same = {a: [n for n, x in a.within if n in set(self.domain) and cell_key(self.domain, n) == x] for a in others}
-        costs = {a: self.cost(replace(a.unit, within=tuple(names))) for a, names in same.items()}
+        # The account may promise other cells of an attribute of that name, or other records: then more are neighbours.
+        keys = {(name, cell_key(self.domain, name, self.source)) for name in self.domain}
+        costs = {a: self.cost(replace(a.unit, within=tuple(name for name, _ in a.within & keys))) for a in others}
         for a in ours:
             # A unit whose account is the order's own is not in `costs`: the order's loss bounds it.
             if costs.get(a, self.loss) is None:
@@ -614,4 +614,6 @@ def account(source: DataSource, unit: PrivacyUnit, domain: Domain) -> Account:
     """
     # With an id each release enforces its own pattern, so the account promises no cells.
     bound = () if unit.id is not None else unit.promised
-    return Account(source.population, unit, tuple((name, cell_key(domain, name)) for name in bound))
+    # Totals count the records that meet the conditions. A record can keep its cells and not meet other conditions.
+    counted = source if unit.within else None
+    return Account(source.population, unit, tuple((name, cell_key(domain, name, counted)) for name in bound))

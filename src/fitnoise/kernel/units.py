@@ -803,7 +803,8 @@ class Account:
 
     A promise binds its cells. "Once per month" is promised for the cells that `month` has. It states nothing about
     another attribute of that name. So the account holds, for each attribute of the pattern and of `within`, a digest of
-    the rule for its cells.
+    the rule for its cells. With `within` the digest covers the conditions of the source, too: a record and its
+    replacement meet these, and need not meet others.
 
     Args:
         source: The name of the data source, or of the account that several sources share.

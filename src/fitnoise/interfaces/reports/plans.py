@@ -406,15 +406,16 @@ def public(plan: Plan) -> Iterator[Section]:
 
 
 def charged_to(plan: Plan) -> Iterator[Section]:
-    """Yield the section with the account as a ledger prints it, if the plan has a pattern.
+    """Yield the section with the account as a ledger prints it, if the plan has a pattern or `within`.
 
-    The digits of the account stand for the cells of the pattern.
+    The digits of the account stand for the cells of these attributes, and with `within` for the conditions.
     """
     account = plan.order.account
-    # Without a pattern the name of an account has no digits, and the section on price states the account already.
+    # Without these the name of an account has no digits, and the section on price states the account already.
     if account.digits is not None:
         values = (Value("account", f"{account.source} ({account.sentence})"),)
-        messages = (Message("report.account.name", values), Message("report.account.digits"))
+        digits = "report.account.digits_within" if account.unit.within else "report.account.digits"
+        messages = (Message("report.account.name", values), Message(digits))
         yield Section(Message("report.section.account"), messages, values)
 
 
