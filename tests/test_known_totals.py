@@ -195,6 +195,11 @@ def test_the_program_without_fitnoise_agrees(tmp_path, capsys):
     for other in (b'"by":["c"],', b'"by":[],"origin":"these data",'):
         with pytest.raises(Wrong, match="public totals"):
             [*checker.check(text.replace(b'"by":[],', other))]
+    # no part measures an attribute of the totals that has a table of its own
+    separate = planned(of_sizes(a=2, b=3), [("a", 1), ("b", 1)], ("a",)).to_json().encode()
+    assert [*checker.check(separate)][-1].startswith("  bound as stated")
+    one_value = planned(of_sizes(a=1, b=3), [("ab", 1)], ("a",), unit=REPLACED).to_json().encode()
+    assert [*checker.check(one_value)][-1].endswith("not computed: an attribute of one value")
     # totals from elsewhere and replaced records: every two records are neighbours
     replaced = planned(of_sizes(a=2, b=3), [("ab", 1)], ("a",), unit=REPLACED).to_json().encode()
     assert [*checker.check(replaced)][-1].startswith("  bound as stated")

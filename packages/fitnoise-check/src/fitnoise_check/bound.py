@@ -112,7 +112,7 @@ def moments(p, pairs, grid, unit):
             p = np.divide(p, r, out=np.zeros_like(p), where=r > 0)
         root = np.diag(np.sqrt(p))
         return lambda sector: root
-    need(min(grid.size[a] for a in grid.free) > 1 if grid.free else True, "an attribute of one value", Unknown)
+    need(min(map(grid.size.get, (*grid.free, *grid.axes)), default=2) > 1, "an attribute of one value", Unknown)
     cells = prod(grid.shape)
 
     def of_pairs(sector):
