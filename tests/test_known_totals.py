@@ -627,6 +627,7 @@ def test_further_tables_rules_and_earlier_plans_are_refused():
         {"workload": workload, "composed_with": ("0" * 64,)},
         # rules that drop records
         {"workload": fn.Workload(ruled, TABLES_OF_TWO), "source": fn.DataSource("x", outside_domain="drop")},
+        {"workload": fn.Workload(ruled, TABLES_OF_TWO), "source": fn.DataSource("x", outside_rules="drop")},
     ):
         with refused("spec.public-unsupported", key="public"):
             fn.Publication(public=BY_STATE, **options)

@@ -1196,7 +1196,7 @@ class Publication:
             "once_per, per_value, separation, fixed or sum_within_unit": bool(
                 self.unit.pattern or self.unit.sum_within_unit
             ),
-            "dropped records": bool(domain.drops(self.source.drops)),
+            "dropped records": domain.axes.drops_values(self.source, self.unit.bound),
             "rules about impossible cells, with replaced records": bool(domain.rules) and is_replaced,
             "further tables": bool(self.further_tables),
             "within with further units or questions": bool(held and (self.other_units or self.questions)),
