@@ -14,21 +14,25 @@ from scipy.linalg import null_space
 import fitnoise as fn
 from dense import kron, strategy_matrix, workload_matrix
 from designs import cells_over, of_sectors
-from fitnoise.errors import ReleaseError, SpecError, WorkloadError
+from fitnoise.algebra import rules
+from fitnoise.errors import FitnoiseError, ReleaseError, SpecError, WorkloadError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import noise
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.messages import english
 from fitnoise.reading.release_files import to_json
 from fitnoise.request.known_totals import KnownTotals, confirmation, parse_totals
+from fitnoise.solving import sectors
 from fitnoise.solving.sectors import CENTRE_BITS
 from fitnoise_check import plan as checker
 from fitnoise_check.exact import Wrong
 from refused import refused
 from replayed_noise import Replay
 from tolerances import GAP, LOOSE, as_often_as
+from zoo import REQUESTS
 
 REPLACED = fn.PrivacyUnit(neighbours=Neighbours.REPLACE_ONE)
 REGISTER = "Population register, 1 January 2026"
@@ -917,6 +921,39 @@ def test_a_row_that_measures_totals_is_found_by_the_program_without_fitnoise():
         [*checker.check(json.dumps(document).encode())]
     with refused("plan.public-total-measured"):
         fn.Plan.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("name", [x for x in REQUESTS if x != "fit-for-use"])
+def test_the_program_without_fitnoise_refuses_public_totals_of_other_mechanisms(name):
+    """fitnoise refuses such a plan as well."""
+    document = json.loads(fn.plan(REQUESTS[name]()).to_json())
+    document["spec"]["public"] = [{"by": [], "source": REGISTER}]
+    with pytest.raises(Wrong, match="public totals need Gaussian noise on sectors"):
+        [*checker.check(json.dumps(document).encode())]
+    with pytest.raises(FitnoiseError):
+        fn.Plan.from_json(json.dumps(document))
+
+
+TALL = [fn.table("f", ranges={"x": "all"}, variance=1, name="f and x")]
+
+
+def test_a_tall_table_within_public_cells_needs_memory_for_all_its_rows(monkeypatch):
+    """Rows are centred one by one, so the error comes before an array that the memory cannot hold."""
+    domain = fn.Domain(f=fn.Categorical(["p", "q"]), x=fn.Ordered(0, 79))
+    monkeypatch.setattr(sectors, "physical_memory", lambda: 5 * 10**6)
+    with refused("workload.too-little-memory") as caught:
+        structured(("f",), domain, TALL)
+    assert "further_tables" not in str(caught.value)
+    # by all values of x no row is centred
+    monkeypatch.setattr(sectors, "physical_memory", lambda: 10**9)
+    plan = structured(("x",), domain, TALL, gap=1e-3)
+    dense_if_small = {2: rules.dense}
+    monkeypatch.setattr(rebuilding.rules, "dense", lambda view: dense_if_small[view.shape[0]](view))
+    answers = [np.zeros(n, dtype=np.int64) for n in plan.table_part.strategy.lengths]
+    numbers = RebuiltTables(plan.table_part, answers, np.arange(80.0)).with_sums(0)
+    sums = np.concatenate([np.cumsum(np.arange(i, 80)) for i in range(80)])
+    assert numbers[-1].tolist() == [*sums, sums.sum()]
+    np.testing.assert_allclose(numbers[0], numbers[-1] / 2)
 
 
 @pytest.mark.parametrize(("excluded", "is_slack"), [(["v", "w"], True), (["w"], False)])

@@ -71,10 +71,12 @@ def test_rows_that_measure_public_totals_are_refused(row, is_refused):
         of_sectors(cells, ([row, [-x for x in row]], {(): ([[1, 1], [1, 0]], 1024)}))
 
 
-@pytest.mark.parametrize("places", [(0, 0), (0, 0, 1, 1), (0, -1, 1)])
-def test_public_cells_fit_the_structured_cells(places):
+@pytest.mark.parametrize(
+    ("exchangeable", "places"), [((0,), (0, 0)), ((0,), (0, 0, 1, 1)), ((0,), (0, -1, 1)), ((-1,), (0, 0, 0))]
+)
+def test_public_cells_fit_the_structured_cells(exchangeable, places):
     with refused("plan.design-public-cells-misfit"):
-        with_public(cells_over((2,), 3), (0,), places)
+        with_public(cells_over((2,), 3), exchangeable, places)
 
 
 def centred_strategy(rng):

@@ -21,13 +21,13 @@ from typing import cast, final
 import numpy as np
 
 from fitnoise.algebra import rules
-from fitnoise.algebra.operators import Operator
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows
+from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
+from fitnoise.kernel.designs._base import PublicCells
 from fitnoise.mechanisms.estimation import AxisEstimation, SectorIndex, SectorTablesPart
 from fitnoise.mechanisms.numbers import with_sums
 from fitnoise.request.workloads import list_names
-from fitnoise.solving.sectors import Decomposition, Members, TableGroup, cell_means
+from fitnoise.solving.sectors import Members, TableGroup
 
 NUMBERS_PER_BATCH = 2**22
 """Largest number of values in one stack of rebuilt tables."""
@@ -94,11 +94,9 @@ class RebuiltTables:
         """
         thetas = self._estimation.estimates(self._answers, group, sectors)
         sector_group = self.part.decomposition.groups[group]
-        places = self.part.decomposition.public_places(sector_group)
-        if self._totals is not None and places is not None:
-            means = cell_means(sector_group.basis, places)
+        if self._totals is not None and self.part.decomposition.public_places(sector_group) is not None:
             for i, axes in enumerate(sector_group.attributes[sectors].tolist()):
-                thetas[i] -= _centred(self._public_table(axes, self._totals)[..., : means.shape[1]] @ means.T)
+                thetas[i] -= _centred(self._spread_totals(axes, self._totals) @ sector_group.basis.T)
         return thetas
 
     def table(self, name: str) -> Floats:
@@ -144,9 +142,8 @@ class RebuiltTables:
         sizes = [d.sizes[a] for a in group.axes[here[0]]]
         total = np.zeros((len(here), *sizes, group.variances.shape[1]))
         if self._totals is not None:
-            rows, means = group.axes[here].tolist(), _public_means(self.part.decomposition, group.queries)
-            for i, axes in enumerate(rows):
-                total[i] += self._public_table(axes, self._totals)[..., : means.shape[1]] @ means.T
+            for i, axes in enumerate(group.axes[here].tolist()):
+                total[i] += group.answers(self._spread_totals(axes, self._totals))
         for number, members, pairs in self._routes(group, here):
             for axes, tables, sectors in pairs:
                 inner = members.answers(self.estimates(number, sectors))
@@ -166,11 +163,11 @@ class RebuiltTables:
                 self._set_public(number, rebuilt[i, ...])
         return rebuilt
 
-    def _public_table(self, axes: Sequence[int], totals: Floats) -> Floats:
-        """Return the public totals by some axes and the structured public cells, with equal shares for other values.
+    def _spread_totals(self, axes: Sequence[int], totals: Floats) -> Floats:
+        """Return the public totals by some axes and the structured cells, in equal shares for all other values.
 
         Returns:
-            The totals, (n_a for a in axes…, public cells).
+            The totals, (n_a for a in axes…, n_o).
         """
         d = self.part.decomposition
         names = [d.exchangeable[a] for a in axes]
@@ -184,8 +181,9 @@ class RebuiltTables:
         shape = [d.sizes[a] for a in axes]
         lengths = [n if a in public else 1 for a, n in zip(names, shape, strict=True)]
         shares = math.prod(n for a, n in zip(names, shape, strict=True) if a not in public)
-        by_cell = summed.reshape(*lengths, -1) / shares
-        return np.broadcast_to(by_cell, (*shape, by_cell.shape[-1]))
+        places = np.array(cast("PublicCells", d.public).places)
+        by_cell = summed.reshape(*lengths, -1)[..., places] / (shares * np.bincount(places)[places])
+        return np.broadcast_to(by_cell, (*shape, d.cells))
 
     def with_sums(self, table: int) -> Floats:
         """Return a table with the sums along each column, where those that follow from public totals are exact.
@@ -213,24 +211,18 @@ class RebuiltTables:
         exact = exact.transpose([shared.index(a) for a in stated.attributes if a in public])
         places: list[Indices] = []
         for axis, (a, length) in enumerate(zip(stated.attributes, numbers.shape, strict=True)):
-            view = with_sums(rules.dense(stated.view(a).operator(workload.domain[a])), 1)[:length]
+            view = stated.view(a).operator(workload.domain[a])
             if a in public:
                 places.append(np.arange(length))
-                exact = np.moveaxis(np.tensordot(view, exact, axes=(1, axis)), 0, axis)
+                displayed = with_sums(view.mv(np.moveaxis(exact, axis, 0)), 1)[:length]
             else:
                 # A row that counts every value equally.
-                constant = np.flatnonzero((view == view[:, :1]).all(axis=1))
+                rows = with_sums(rules.dense(view), 1)[:length]
+                constant = np.flatnonzero((rows == rows[:, :1]).all(axis=1))
                 places.append(constant)
-                exact = np.moveaxis(np.multiply.outer(view[constant, 0], exact), 0, axis)
+                displayed = np.multiply.outer(rows[constant, 0], exact)
+            exact = np.moveaxis(displayed, 0, axis)
         numbers[np.ix_(*places)] = exact
-
-
-def _public_means(d: Decomposition, queries: Array | Operator) -> Floats:
-    """Return the means of a table's queries over each public cell, (m, public cells)."""
-    if d.public is None:
-        return np.zeros((queries.shape[0], 0))
-    rows = queries if isinstance(queries, np.ndarray) else rules.dense(queries)
-    return cell_means(rows, np.array(d.public.places))
 
 
 @final

@@ -146,10 +146,21 @@ class TableGroup:
         shape = (math.prod(ordered.shape[a:b]) for a, b in itertools.pairwise(cuts))
         return ordered.reshape(len(tables), *shape)
 
+    def answers(self, x: Floats) -> Floats:
+        """Apply R along the last axis of `x`: (…, n_o) → (…, m)."""
+        return _applied(self.queries, x)
+
     def split_axes(self, columns: Floats, sizes: Sequence[int]) -> Floats:
         """Return a table in the shape of its columns as (axes…, rows), for axes of these sizes."""
         shape = np.array([*sizes, *self.inner_shape])[list(self.transpose)]
         return columns.reshape(shape).transpose(np.argsort(self.transpose)).reshape(*sizes, -1)
+
+
+def _applied(a: Array | op.Operator, x: Floats) -> Floats:
+    """Apply a matrix or an operator along the last axis: (…, n) → (…, m)."""
+    if isinstance(a, np.ndarray):
+        return np.asarray(x @ a.T)
+    return np.asarray(np.moveaxis(a.mv(np.moveaxis(x, -1, 0)), 0, -1))
 
 
 @final
@@ -173,9 +184,7 @@ class Members:
 
     def answers(self, x: Floats) -> Floats:
         """Apply L along the last axis of `x`: (…, k) → (…, m)."""
-        if isinstance(self.lift, np.ndarray):
-            return np.asarray(x @ self.lift.T)
-        return np.asarray(np.moveaxis(self.lift.mv(np.moveaxis(x, -1, 0)), 0, -1))
+        return _applied(self.lift, x)
 
     def adjoint(self, y: Floats) -> Floats:
         """Apply the adjoint Lᵀ along the last axis of `y`: (…, m) → (…, k)."""
@@ -378,9 +387,11 @@ def decompose(
     tables = _TableGrouper(workload, free, bound).groups()
     sizes = np.array([width[a] for a in free], dtype=np.int64)
     joint = f"planning {math.prod(shape):,} joint cells of {bound}"
-    afford(_min_memory(tables), joint, _max_cells_of_a_table(workload, bound) / math.prod(shape))
-    steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
     cells = None if public is None else public_cells(workload.domain, free, bound, public)
+    # No group of tables has public totals, so the advice to plan one separately does not apply.
+    fraction = 1.0 if cells else _max_cells_of_a_table(workload, bound) / math.prod(shape)
+    afford(_min_memory(tables, cells), joint, fraction)
+    steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
     knots = _Knots(shape, tuple(dict(steps).get(a, ()) for a in bound))
     groups, shift = sectors_of_tables(tables, sizes, bases, knots, cells)
     has_matrix = any(isinstance(x, Table) and x.matrix is not None for x in workload.tables.parts)
@@ -603,11 +614,15 @@ def _min_along(variances: Floats, axes: Sequence[int]) -> Floats:
     return minima[tuple(0 if i in axes else slice(None) for i in range(minima.ndim))]
 
 
-def _min_memory(tables: Sequence[TableGroup]) -> float:
-    """Return the bytes that an evaluation of the largest sector takes: its matrices, decompositions and images."""
-    matrices = [x.queries for x in tables if isinstance(x.queries, np.ndarray)]
+def _min_memory(tables: Sequence[TableGroup], public: PublicCells | None) -> float:
+    """Return the bytes that an evaluation of the largest sector takes: its matrices, decompositions and images.
+
+    Centring rows on the cells of public totals needs them all, unless each cell of F is one structured cell.
+    """
+    is_centred = public is not None and len(set(public.places)) < len(public.places)
+    matrices = [x.queries for x in tables if is_centred or isinstance(x.queries, np.ndarray)]
     n = tables[0].queries.shape[1]
-    rows = sum(len(x) for x in {id(q): q for q in matrices}.values())
+    rows = sum(x.shape[0] for x in {id(q): q for q in matrices}.values())
     is_single = len(tables) == 1 and len(tables[0].tables) == 1
     k = min(n, tables[0].queries.shape[0]) if is_single else n
     return float(8 * (14 * k * k + 3 * k * n + 3 * k * rows))

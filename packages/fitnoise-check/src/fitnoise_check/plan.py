@@ -22,6 +22,7 @@ def charge(part, request, spec, size, unit):
     """Return twice ρ of some tables, or their ε²."""
     strategy, claim = part["strategy"], part["cost"].get("claim")
     need(not unit.within or type(strategy) is list, "within needs Gaussian noise on sectors")
+    need(not spec.get("public") or part["mechanism"] == "fit-for-use", "public totals need Gaussian noise on sectors")
     if "trees" in strategy:
         return by_place(strategy, spec, size, unit)
     if "sets" in strategy:

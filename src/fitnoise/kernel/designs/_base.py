@@ -121,7 +121,7 @@ class CellStructure:
                 "Name each attribute of a design once.",
                 "No design was made.",
             )
-        cells, steps = dict(self.structured), dict(self.steps)
+        cells, steps, public = dict(self.structured), dict(self.steps), self.public
         bad = (not any(k) or min(k) < 0 or cells.get(a, 0) <= len(k) for a, k in self.steps)
         if len(steps) < len(self.steps) or any(bad):
             raise PlanError(
@@ -131,7 +131,7 @@ class CellStructure:
                 "Name each amount once, among the structured attributes, with all its knots.",
                 "No design was made.",
             )
-        if self.public is not None and (len(self.public.places) != self.size or min(self.public.places) < 0):
+        if public is not None and (len(public.places) != self.size or min(*public.places, 0, *public.exchangeable) < 0):
             raise PlanError(
                 "design-public-cells-misfit",
                 "The cells with public totals do not fit the structured cells of a design.",
