@@ -93,13 +93,32 @@ def page(request, browser, studio_folder, monkeypatch):  # noqa: F811
         context.close()
 
 
-def check(page):
-    """Accessible, and nothing outside the screen, from a phone or at 400 % to a wide one, nor outside a sheet of A4."""
+FILLED = """() => [...document.querySelectorAll("button, .btn")]
+    .filter(x => x.checkVisibility())
+    .filter((x, _, all, style = getComputedStyle(x)) =>
+        style.backgroundColor === style.borderTopColor && style.backgroundColor !== "rgba(0, 0, 0, 0)")
+    .map(x => x.innerText)"""
+
+
+def accessible(page):
     violations = Axe().run(page, options={"resultTypes": ["violations"]})
     assert [(v["id"], v["nodes"][0]["html"]) for v in violations.response["violations"]] == []
+
+
+def check(page):
+    """Accessible, and nothing outside the screen, from a phone or at 400 % to a wide one, nor outside a sheet of A4.
+
+    At most one button is filled, in colours of the page. Pages in English and in light are accessible at all widths.
+    """
+    accessible(page)
+    is_light = page.evaluate("!matchMedia('(prefers-color-scheme: dark), (forced-colors: active)').matches")
+    if not page.evaluate("matchMedia('(forced-colors: active)').matches"):
+        assert len(page.evaluate(FILLED)) <= 1, page.evaluate(FILLED)
     for width in (320, 375, 768, 1600, 1280):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if is_light and width in (320, 768, 1600) and page.evaluate("document.documentElement.lang") == "en":
+            accessible(page)
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 700, "height": 990})  # A4 less its margins
     assert page.evaluate("document.documentElement.scrollWidth") <= 700
@@ -131,9 +150,11 @@ def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
     assert fn.load_spec(studio_folder / "spec.toml").workload["state by status"].target.number == 14
 
     page.goto(page.address + "prove")
+    assert page.evaluate(FILLED) == ["Certify this plan"]
     page.click("#certify")
     page.wait_for_selector("#jobs .seal")
     assert "Certified" in page.inner_text("#state")
+    assert page.evaluate(FILLED) == ["Next: Release"]
 
     page.goto(page.address + "release")
     page.check(f"text={data.CPS}")
@@ -649,6 +670,26 @@ def test_a_removed_table_comes_back_unless_another_tab_changed_the_draft(page, s
     page.wait_for_selector("#alert .wrong")
     assert load(draft)["tables"] == [{**tables[1], "margin": 5}]
     page.told = [x for x in page.told if "409" not in x]
+    assert page.told == []
+
+
+def test_a_page_that_stays_open_keeps_the_sentences_of_its_own_tables(page, studio_folder):
+    """Another tab removes the first of them."""
+    filled(studio_folder)
+    page.goto(page.address + "tables")
+    page.wait_for_selector("#price .cost")
+    page.wait_for_selector(".cost-share .v")
+    cards = page.locator(".tables .card")
+    before = cards.nth(0).inner_text()
+    other = page.context.new_page()
+    other.goto(page.address + "tables")
+    other.click("#remove-0")
+    other.wait_for_selector("#remove-1", state="detached")
+    other.wait_for_selector(".cost-share .v:has-text('100')")
+    page.wait_for_selector("#save")
+    page.wait_for_selector(".cost-share .v:has-text('100')")
+    assert cards.nth(0).inner_text() == before
+    assert "100" in cards.nth(1).inner_text()
     assert page.told == []
 
 

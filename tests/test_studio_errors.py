@@ -12,8 +12,8 @@ import pytest
 import fitnoise as fn
 import fitnoise_studio
 from fitnoise.errors import FitnoiseError, SpecError
-from fitnoise.messages import catalogue
-from fitnoise_studio import app, page_parts
+from fitnoise.messages import catalogue, translator
+from fitnoise_studio import app, forms, page_parts
 from fitnoise_studio.refusals import FormError
 from studios import SPEC, base_of, filled, opened
 
@@ -141,9 +141,9 @@ def test_no_form_answers_in_english_on_a_german_page(tmp_path, monkeypatch):
         draft = client.folder.own / "draft.toml"
         paths = [f"/data?file={client.number('people.csv')}", "/describe", "/protect", "/tables", "/tables/new"]
         paths += [*(f"/tables/{i}" for i in range(1, 5)), "/file", "/ledger", f"/report/{client.number('release')}"]
-        forms = [form for path in paths for form in forms_of(client.page(path))]
+        listed = [form for path in paths for form in forms_of(client.page(path))]
         posts = []
-        for action, fields in forms:
+        for action, fields in listed:
             if action in ("/quit", "/save", "/discard") or action.startswith("/jobs"):
                 continue
             posts += [(action, fields, name, x) for name in fields for x in BAD]
@@ -165,6 +165,24 @@ def test_no_form_answers_in_english_on_a_german_page(tmp_path, monkeypatch):
                 assert 'lang="en"' not in reply.text, (action, name, value, reply.text)
     assert not english_only
     assert len(codes) > 30, codes
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_every_choice_of_a_form_is_in_words(tmp_path, monkeypatch, language):
+    """Measures of cost are Greek letters, in every language."""
+    with opened(filled(tmp_path / "f"), monkeypatch, language=language) as client:
+        pages = "".join(client.page(path) for path in ("/protect", "/tables", "/tables/new", "/rules"))
+    options = set(re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)</option>', pages))
+    texts = {(value, catalogue(language)[text_id]) for value, text_id in forms.VALUE_TEXTS.items()}
+    assert texts <= options
+    assert not [value for value, text in options if value == text and value not in ("area", "age")]
+
+
+def test_differing_choices_are_in_the_words_of_their_form():
+    mine, theirs = ({"privacy": {"neighbours": x}} for x in forms.CHOICES["privacy", "neighbours"])
+    differences = forms.differences(mine, theirs, translator("de"))
+    texts = ["Hinzufügen oder Entfernen einer Einheit", "Ersetzen der Fälle einer Einheit"]
+    assert differences == [("protect", "", *(f"Verborgene Änderung: {x}" for x in texts))]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,14 @@ BUDGET = "budget.sqlite"
 MAX_COLUMNS = 200
 """The largest number of columns of a file that a page lists."""
 
+STATE_TEXTS = {
+    "releasing": "studio.state.releasing",
+    "released": "studio.where.released",
+    "refused": "studio.where.refused",
+    "failed": "studio.where.failed",
+}
+"""The id of the text of each state of a release."""
+
 POLL_SECONDS = 0.25
 """The seconds between two checks for changes."""
 
@@ -93,6 +101,7 @@ def _shell(
         tab=studio.tab(),
         base=studio.base() if base is None else base,
         parts=studio.parts(on) if parts is None else parts,
+        words=forms.VALUE_TEXTS,
         **studio.form,
         **context,
     )
@@ -450,7 +459,7 @@ def _release_state(studio: Studio, number: str) -> str:
         release_state = studio.releases.where(number)
     except FitnoiseError:
         return "?"
-    return f"{release_state.intent.out}: {release_state.state}"
+    return f"{release_state.intent.out}: {translator(studio.language).translate(STATE_TEXTS[release_state.state])}"
 
 
 def _free(folder: Folder, base: str, ending: str = "") -> str:

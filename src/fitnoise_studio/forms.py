@@ -65,6 +65,25 @@ CHOICES: Mapping[tuple[str, ...], Sequence[str]] = {
     ("privacy", "definition"): ("zcdp", "pure", "auto"),
 }
 
+VALUE_TEXTS = {
+    "margin": "studio.value.margin",
+    "std_error": "studio.value.std_error",
+    "variance": "studio.value.variance",
+    "max_deviation": "studio.value.max_deviation",
+    "relative_std_error": "studio.value.relative_std_error",
+    "rho": "studio.value.rho",
+    "epsilon": "studio.value.epsilon",
+    "mu": "studio.value.mu",
+    "refuse": "studio.value.refuse",
+    "drop": "studio.value.drop",
+    "add-or-remove-one": "studio.value.add_or_remove_one",
+    "replace-one": "studio.value.replace_one",
+    "zcdp": "studio.value.zcdp",
+    "pure": "studio.value.pure",
+    "auto": "studio.value.auto",
+}
+"""The id of the text of each kind of target, of each measure of cost, and of each choice."""
+
 SETTINGS = (
     ("data", "account"),
     ("privacy", "neighbours"),
@@ -1301,7 +1320,7 @@ LABELS: Mapping[str, Mapping[str, str]] = {
         "pattern": "studio.tables.pattern",
         "missing": "studio.builder.missing",
         "name": "studio.builder.name",
-        "margin": "studio.builder.margin",
+        **{x: VALUE_TEXTS[x] for x in TARGETS},
         "confidence": "studio.tables.confidence",
         "gap": "studio.tables.gap",
         "budget": "studio.tables.budget",
@@ -1360,6 +1379,8 @@ def _settings(value: Any, page: str, language: Translator, path: tuple[str, ...]
     parts = [language.texts.get(x, x) for x in ids if x not in ("data", "privacy", "accuracy")]
     if path[-1:] == ("type",):
         value = language.texts.get(KIND_TEXTS.get(str(value), ""), value)
+    elif path[-2:] in CHOICES:
+        value = language.texts.get(VALUE_TEXTS.get(str(value), ""), value)
     texts = [value_text(x) if not isinstance(x, bool) else "✓" if x else "–" for x in as_values(value)]
     return {" ".join(parts): ", ".join(texts)}
 

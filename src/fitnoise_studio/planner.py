@@ -39,6 +39,7 @@ from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import replace_file
 from fitnoise.reading.verification import Verification, verify
 from fitnoise.request.publication import Publication
+from fitnoise_studio import forms
 from fitnoise_studio.balances import balance_of
 from fitnoise_studio.folder import DraftChanged, Folder, publication_of
 from fitnoise_studio.page_parts import render_part
@@ -68,10 +69,11 @@ def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
     plan = make_plan(live, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
     remaining = _remaining_cap(request, root, plan)
+    shares = zip(forms.marks_of(forms.parse(request["text"])), plan.summaries, strict=False)
     parts = {
         "price": render_part("price", request["language"], plan=plan, proven=proven(plan), left=remaining),
         "details": render_part("details", request["language"], plan=plan, left=remaining),
-        **{f"share.{i}": render_part("share", request["language"], i, x) for i, x in enumerate(plan.summaries)},
+        **{f"share.{mark}": render_part("share", request["language"], mark, x) for mark, x in shares},
     }
     return {"parts": parts, "rho": plan.rho, "epsilon": plan.epsilon(), "source": publication.source.name}
 

@@ -254,12 +254,13 @@ class Studio:
         """Return what the margin of each table means, in words, and its share in a cost that is not known."""
         document = self.document()
         parts, level = {}, forms.confidence_of(document)
-        for i, table in enumerate(forms.tables_of(document)):
+        # A page of before another tab removed a table has the sentences of its own tables, by their marks.
+        for mark, table in zip(forms.marks_of(document), forms.tables_of(document), strict=True):
             meaning = None if level is None or forms.value_at(document, ("budget",)) else forms.meaning_of(table)
-            name = f"meaning.{i}"
+            name = f"meaning.{mark}"
             parts[name] = render_part("meaning", self.language, name=name, meaning=meaning, level=level)
             # Without a price the share of before would be that of another draft.
-            parts[f"share.{i}"] = render_part("share", self.language, i)
+            parts[f"share.{mark}"] = render_part("share", self.language, mark)
         return parts
 
     def state_part(self) -> Markup:
@@ -336,6 +337,8 @@ class Studio:
             shown_parts["head"] = self.head_part(page_name)
         if page_name == "prove":
             shown_parts["jobs"] = self.jobs_part("certify", "show", "kinds")
+            plan = self.folder.certified()
+            shown_parts |= {x: render_part(x, self.language, plan=plan, **self.form) for x in ("certifying", "go")}
         if page_name == "price":
             shown_parts["jobs"] = self.jobs_part("sweep")
         if page_name.startswith("tables/"):
