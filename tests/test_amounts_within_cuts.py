@@ -40,6 +40,7 @@ SMALL = {
                   if_outside="odd", column="x"),
         fn.Binned([2, 5], missing={"unknown": ["N", 3]}, if_missing="unknown", if_outside="unknown", column="x"),
     ),
+    "all steps are knots": (fn.Amount(0, 3, step=1, ceilings=[1, 2], column="x"), fn.Binned([1.5], column="x")),
     "decimals": (fn.Amount(0, 0.9, step=0.1, column="x"), fn.Binned([0.15, 0.3, 0.85], column="x")),
 }  # fmt: skip
 
@@ -359,6 +360,8 @@ def axes_of(amount=INCOME, bins=BRACKETS, **options):
         JointAxis(("bins", "amount"), STEPS[:-1]),
         JointAxis(("bins", "amount"), (*STEPS[:-1], (3, 1999))),
         JointAxis(("bins", "amount"), ((0, 0), (0, 1))),
+        JointAxis(("bins", "amount"), ((False, 0), *STEPS[1:])),
+        JointAxis(("bins", "amount"), ((0, 0.0), *STEPS[1:])),
         JointAxis(("amount", "bins"), STEPS),
         JointAxis(("bins", "amount", "nobody"), STEPS),
         JointAxis(("bins", "amount"), ()),
@@ -377,6 +380,34 @@ def test_the_kernel_accepts_no_rule_about_amounts_and_no_other_column():
         AxisDomain(axes_of(), rules={"rule": one})
     with refused("domain.joint-axis-invalid"):
         AxisDomain(axes_of() | {"amount": replace(INCOME, column="y").axis}, [one])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"type": "binned", "cuts": [3, 7], "column": "x", "date_part": "year"},
+        {"type": "ordered", "low": 0, "high": 2, "cuts": [3, 7], "column": "x"},
+    ],
+)
+def test_the_checker_accepts_no_cuts_of_other_numbers(document):
+    plan = json.loads(fn.plan(workload(*SMALL["plain"])).to_json())
+    plan["spec"]["domain"]["bins"] = document
+    text = json.dumps(plan, separators=(",", ":"), ensure_ascii=False) + "\n"
+    with pytest.raises(Exception, match="no cuts of the same numbers"):
+        [*check(text.encode())]
+
+
+def test_the_checker_reads_the_bound_of_the_largest_number_of_steps():
+    amount = fn.Amount(0, 2**30, ceilings=[2**29 - 1, 2**29 + 2**28 + 7], column="x")
+    bins = fn.Binned([2.0**28 + 0.5, 2.0**29], column="x")
+    tables = [
+        fn.table("bins", margin=3),
+        fn.table(sum="amount", margin=2.0**28),
+        fn.table(sum="amount", ceiling=2**29 - 1, margin=2.0**28),
+        fn.table(mean="amount", margin=2.0**20, reference=1000),
+    ]
+    sentences = [*check(fn.plan(workload(amount, bins, *tables)).to_json().encode())]
+    assert any("bound as stated" in x for x in sentences)
 
 
 # --- several releases -----------------------------------------------------------------------------------

@@ -657,8 +657,9 @@ def _check_joint(one: JointAxis, by_name: Mapping[str, tuple[str, int, Axis]]) -
     """Raise DomainError for a joint axis that does not fit the axes; return its steps if it has an amount."""
     entries = [by_name[name] for name in one.names if name in by_name]
     axes, columns = [axis for *_, axis in entries], {axis.column or home for home, _, axis in entries}
-    is_column = len(axes) == len(one.names) == 2 and len(columns) == 1
-    if is_column and () != one.cells == cells_with_amount(*axes):
+    cells = cells_with_amount(*axes) if len(axes) == len(one.names) == 2 and len(columns) == 1 else ()
+    # True equals 1, and 1.0 does.
+    if cells and one.cells == cells and {type(i) for cell in one.cells for i in cell} == {int}:
         last = sum(axes[1].steps)
         return tuple(v - u if a == b and v <= last else 0 for (a, u), (b, v) in itertools.pairwise(one.cells))
     homes, lengths = {home for home, *_ in entries}, [range(axis.size) for axis in axes if not axis.steps]

@@ -19,14 +19,16 @@ from fitnoise.request.domain import Domain
 def axis_name(domain: Domain, joint: JointAxis) -> str:
     """Return the axis by which tables of joint attributes are counted.
 
-    It is the first attribute whose cells are those of the joint axis, in order; otherwise the joint axis.
+    It is the first attribute whose cells are those of the joint axis, in order; otherwise the joint axis. With an
+    amount, of which the joint axis lists steps, it is the joint axis.
 
     Args:
         domain: The domain, which has the joint axis.
         joint: The joint axis.
     """
     cells = np.arange(len(joint.cells))
-    same = (a for a in joint.names if domain.sizes[a] == len(cells) and np.array_equal(joint.column(a), cells))
+    names = () if joint.name in domain.steps else joint.names
+    same = (a for a in names if domain.sizes[a] == len(cells) and np.array_equal(joint.column(a), cells))
     return next(same, joint.name)
 
 

@@ -49,6 +49,8 @@ def between_knots(measured, grid):
 def cells_within_cuts(name, amount, spec):
     """Return the cells of cuts, each with the steps between which an amount of the column lies there: section 2."""
     cuts, a = spec["domain"][name], spec["domain"][amount]
+    is_read = cuts["type"] == "binned" and "date_part" not in cuts
+    need(is_read and a["type"] == "amount", "a joint axis has an amount, and no cuts of the same numbers")
     need(cuts.get("column", name) == a.get("column", amount), "cuts and an amount of a joint axis have two columns")
     privacy = spec.get("privacy", {})
     merged = {x for u in (privacy, *privacy.get("other_units", ())) for x in u.get("sum_within_unit", ())}

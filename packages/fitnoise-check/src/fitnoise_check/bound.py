@@ -138,7 +138,9 @@ def achieved(tables, groups, size, grid):
         public = public_cells(grid, {*g["attributes"][0]})
         basis = without_means(integer_matrix(g["basis"]).astype(float), public)
         queries = [without_means(t.queries, public) for t in tables]
-        lifts = [np.linalg.lstsq(basis.T, q.T, rcond=None)[0].T for q in queries]
+        # Rows of the basis are brought to one size: an amount has up to 2³⁰ steps.
+        largest = np.maximum(np.abs(basis).max(axis=1, keepdims=True), 1e-9)
+        lifts = [np.linalg.lstsq((basis / largest).T, q.T, rcond=None)[0].T / largest.T for q in queries]
         for names, mixing, scale in zip(g["attributes"], g["mixing"], g["scales"], strict=True):
             above, _, below = scale.partition("/")
             noise = np.linalg.inv(integer_matrix(mixing).astype(float)) * (int(above) / int(below or 1))

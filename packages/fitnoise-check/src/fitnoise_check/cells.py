@@ -95,7 +95,9 @@ class Grid:
             if sum(bool(by_home.get(self.home[a])) for a in names) > 1:
                 columns = dict(zip(names, zip(*cells, strict=True), strict=True))
                 # An attribute with a different cell in each joint cell, in order, stands for all.
-                axis = next((a for a in names if columns[a] == tuple(range(size[a]))), name)
+                # Of an amount, steps are listed.
+                whole = (a for a in names if columns[a] == tuple(range(size[a])))
+                axis = name if any(self.gaps(name)) else next(whole, name)
                 self.joint[axis] = columns
                 by_attribute |= {self.home[a]: axis for a in names}
                 self.domain.setdefault(axis, {})
