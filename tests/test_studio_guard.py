@@ -14,9 +14,10 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from fitnoise.request.documents import SpecSection
 from fitnoise_studio import access
 from fitnoise_studio.access import HEADERS, Guard, StudioSession, opening_page
-from fitnoise_studio.folder import Folder, digest, publication_of
+from fitnoise_studio.folder import FILES, Folder, digest, named_files, publication_of
 from refused import refused
 from studios import SPEC, filled
 
@@ -394,14 +395,27 @@ def test_a_specification_reads_no_file_outside(tmp_path):
     (tmp_path / "codes.csv").write_text("code\na\n")
     root = filled(tmp_path / "f")
     text = SPEC.replace('codes = ["n", "s"]\nlabels = ["North", "South"]', 'codes_file = "{}"')
+    possible = SPEC + '\n[[possible]]\nfile = "{}"\n'
+    target = SPEC.replace("margin = 9.5", 'margin = {{ by = "area", file = "{}", column = "margin" }}')
+    (root / "link.csv").symlink_to(tmp_path / "codes.csv")
     for name in ("../codes.csv", str(tmp_path / "codes.csv"), "link.csv"):
-        (root / "link.csv").unlink(missing_ok=True)
-        (root / "link.csv").symlink_to(tmp_path / "codes.csv")
-        with refused("spec.codes-file-outside-folder"):
-            publication_of(text.format(name), root)
+        for with_file in (text, possible, target):
+            with refused("spec.file-outside-folder"):
+                publication_of(with_file.format(name), root)
+            assert named_files(with_file.format(name)) == [name]
     (root / "link.csv").unlink()
     (root / "codes.csv").write_text("code\na\n")
     assert publication_of(text.format("codes.csv"), root).domain["area"].values == ("a",)
+
+
+def test_the_studio_knows_all_keys_of_files_of_a_specification():
+    sections = [SpecSection]
+    for section in sections:
+        sections += section.__subclasses__()
+    fields = {k: str(x.description) for section in sections for k, x in section.model_fields.items()}
+    assert {k for k, text in fields.items() if k.endswith("file") or "relative to the specification" in text} == {
+        *FILES
+    }
 
 
 def test_a_plan_is_certified_for_the_text_and_the_files_it_names(tmp_path):

@@ -52,8 +52,8 @@ OPENING_PAGE_SECONDS = 600.0
 REMOTE_PREFIXES = ("env:", "spark:")
 """The prefixes of data that are not files of the folder."""
 
-CODES = ("codes_file", "file", "lookup_file")
-"""The keys of an attribute that name a file."""
+FILES = ("codes_file", "file", "lookup_file")
+"""The keys of a specification that name a file."""
 
 MTIME_RESOLUTION_SECONDS = 2.0
 """The seconds within which a file can be written twice with one time stamp."""
@@ -430,7 +430,7 @@ class Folder:
             return content_digest
 
     def key(self, text: str) -> str:
-        """Return the digest of the input of a plan: a text and the files of codes that it names."""
+        """Return the digest of the input of a plan: a text and the files that it names."""
         parts = [digest(text)]
         for name in named_files(text):
             try:
@@ -440,7 +440,7 @@ class Folder:
         return digest(" ".join(parts))
 
     def refuse_codes(self, data: Sequence[str], codes: Sequence[str]) -> None:
-        """Raise ReleaseError if data are also a file of codes: the set of codes would leak from the data."""
+        """Raise ReleaseError if data are also a file of the specification: its values would leak from the data."""
         files: list[Path] = []
         for name in data:
             path = None if name.startswith(REMOTE_PREFIXES) else self.inside(name)
@@ -451,9 +451,9 @@ class Folder:
             if codes_file.is_file() and any(codes_file.samefile(x) for x in files):
                 raise ReleaseError(
                     "codes-file-among-data",
-                    f"The file {name!r} is a file of codes and is also among the data.",
-                    "Codes are public; read from the data, they would show which of them occur.",
-                    "Choose other data, or another file of codes.",
+                    f"The specification names the file {name!r}, which is also among the data.",
+                    "These files are public; read from the data, their values would show which of them occur.",
+                    "Choose other data, or another file in the specification.",
                     "Nothing was measured.",
                     place=name,
                 )
@@ -478,7 +478,7 @@ class Folder:
         """Return the hash of the plan that was certified for the draft in its present form."""
         try:
             record = json.loads((self.own / "certified.json").read_text("utf-8"))
-            # Any edit of the draft or of a file of codes changes the key, so an older proof is not shown for it.
+            # Any edit of the draft or of a file that it names changes the key, so an older proof is not shown for it.
             plan = str(record["plan"])
             return plan if record["key"] == self.key(self.text()) and self.plan(plan).is_file() else None
         except (OSError, ValueError, KeyError, TypeError, FitnoiseError):
@@ -508,7 +508,7 @@ def digest(text: str) -> str:
 
 
 def publication_of(text: str, root: Path) -> Any:
-    """Return the publication that a draft means, with files of codes from the folder only.
+    """Return the publication that a draft means, with files from the folder only.
 
     Raises:
         SpecError: The draft is not a valid specification, or names a file that leads out of the folder.
@@ -516,32 +516,38 @@ def publication_of(text: str, root: Path) -> Any:
     from fitnoise.request.documents import Spec
 
     spec = Spec.from_toml(text)
-    # A draft could name any file of the machine as codes, and an error about it would show its content.
+    # A draft could name any file of the machine, and an error about it would show its content.
     home = root.resolve()
-    for name, attribute in spec.domain.items():
-        for key in CODES:
-            codes_file = getattr(attribute, key, None)
-            if codes_file is not None and home not in (home / codes_file).resolve().parents:
-                raise SpecError(
-                    "codes-file-outside-folder",
-                    f"The key {key} of domain.{name} is {codes_file!r}, which leads out of the folder.",
-                    "The studio reads files of codes inside its folder only.",
-                    "Move the file into the folder.",
-                    "No data were read.",
-                    place=f"domain.{name}.{key}",
-                )
+    for path, name in _files_of(tomllib.loads(text)):
+        if home not in (home / name).resolve().parents:
+            raise SpecError(
+                "file-outside-folder",
+                f"The key {path} is {name!r}, which leads out of the folder.",
+                "The studio reads the files of a specification inside its folder only.",
+                "Move the file into the folder.",
+                "No data were read.",
+                place=path,
+            )
     return spec.publication(home)
 
 
 def named_files(text: str) -> list[str]:
-    """Return the files of codes that a text names; none if it is not a specification."""
+    """Return the files that a text names: of codes, combinations and targets; none if it is not a specification."""
     try:
-        domain = tomllib.loads(text).get("domain")
+        return sorted({name for _, name in _files_of(tomllib.loads(text))})
     except (ValueError, RecursionError):
         return []
-    attributes = [x for x in domain.values() if isinstance(x, dict)] if isinstance(domain, dict) else []
-    names = (x.get(key) for x in attributes for key in CODES)
-    return sorted({x for x in names if isinstance(x, str)})
+
+
+def _files_of(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path and the value of each key of a document that names a file; entries of lists count from 1."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        inner_path = f"{path}.{key}".removeprefix(".")
+        if key in FILES and isinstance(inner, str):
+            yield inner_path, inner
+        elif inner_path != "impossible":  # its keys are attributes
+            yield from _files_of(inner, inner_path)
 
 
 def checked_name(name: str) -> str:

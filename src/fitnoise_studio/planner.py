@@ -108,11 +108,11 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
     folder = Folder(root)
     key = folder.key(request["text"])
     publication = publication_of(request["text"], root)
-    # The files of codes are read between the two: a key of other files would be stored for this plan.
+    # The files of the specification are read between the two: a key of other files would be stored for this plan.
     if folder.key(request["text"]) != key:
         raise DraftChanged(
             "codes-file-changed",
-            "Another program changed a file of codes while the studio read it.",
+            "Another program changed a file of the specification while the studio read it.",
             "",
             "Press 'Certify this plan' again.",
             "Nothing was planned.",

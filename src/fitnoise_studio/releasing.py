@@ -59,7 +59,7 @@ class Intent:
     plan: The hash of the plan.
     data: Names of files of the folder or outside it.
     seen: For each file, a digest with `salt` of its state at the request: a plain size could be a number of records.
-    codes: Names of the files of codes.
+    codes: Names of the files of the specification.
     table: The table of a database or a DuckDB file, or the sheet of an Excel file; None for other data.
     ledger, out: Names in the folder.
     source: The text that the operator has to type.
