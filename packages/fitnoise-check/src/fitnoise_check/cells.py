@@ -96,8 +96,8 @@ class Grid:
                 columns = dict(zip(names, zip(*cells, strict=True), strict=True))
                 # An attribute with a different cell in each joint cell, in order, stands for all.
                 # Of an amount, steps are listed.
-                whole = (a for a in names if columns[a] == tuple(range(size[a])))
-                axis = name if any(self.gaps(name)) else next(whole, name)
+                serving = (a for a in names if columns[a] == tuple(range(size[a])))
+                axis = name if any(self.gaps(name)) else next(serving, name)
                 self.joint[axis] = columns
                 by_attribute |= {self.home[a]: axis for a in names}
                 self.domain.setdefault(axis, {})
