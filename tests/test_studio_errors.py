@@ -13,6 +13,7 @@ import fitnoise as fn
 import fitnoise_studio
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.messages import catalogue, translator
+from fitnoise.request.known_totals import ORIGINS
 from fitnoise_studio import app, forms, page_parts
 from fitnoise_studio.refusals import FormError
 from studios import SPEC, base_of, filled, opened
@@ -167,6 +168,14 @@ def test_no_form_answers_in_english_on_a_german_page(tmp_path, monkeypatch):
     assert len(codes) > 30, codes
 
 
+def test_a_job_that_is_refused_says_why_in_the_language_of_the_page(tmp_path, monkeypatch):
+    text = SPEC.replace("max_records = 1", "max_records = 1\ncap = { rho = 1e-9 }")
+    with opened(filled(tmp_path / "f", text), monkeypatch, language="de") as client:
+        client.post("/certify")
+        assert client.wait().text.startswith("Der Plan kostet mehr als erlaubt.")
+        assert 'class="wrong">Der Plan kostet mehr als erlaubt.' in client.page("/prove")
+
+
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_every_choice_of_a_form_is_in_words(tmp_path, monkeypatch, language):
     """Measures of cost are Greek letters, in every language."""
@@ -176,6 +185,25 @@ def test_every_choice_of_a_form_is_in_words(tmp_path, monkeypatch, language):
     texts = {(value, catalogue(language)[text_id]) for value, text_id in forms.VALUE_TEXTS.items()}
     assert texts <= options
     assert not [value for value, text in options if value == text and value not in ("area", "age")]
+
+
+def test_differing_rules_are_in_the_words_of_their_form():
+    mine = {"impossible": [{"area": ["n", "s"], "age": {"at_most": 1}}], "rules": {"outside": "drop"}}
+    other = {"public": [{"by": ["area"], "source": "register", "origin": ORIGINS[1]}], "weights": "equal"}
+    rules, file = forms.differences(mine, other, translator("en"))
+    assert rules == (
+        "rules",
+        "",
+        (
+            "Rule 1: no record has all of these: area is, or is one of n, s; age is at most 1; "
+            "Data with such a record: are released without this record"
+        ),
+        (
+            "By these columns together: area; Source: register; "
+            "Origin of the totals: counted from these data, without protection"
+        ),
+    )
+    assert file == ("file", "", "–", "weights: equal")
 
 
 def test_differing_choices_are_in_the_words_of_their_form():

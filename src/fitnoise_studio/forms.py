@@ -1325,6 +1325,7 @@ LABELS: Mapping[str, Mapping[str, str]] = {
         "gap": "studio.tables.gap",
         "budget": "studio.tables.budget",
     },
+    "rules": {"by": "studio.rules.by", "source": "studio.rules.source", "origin": "studio.rules.origin"},
 }
 """The id of the label that each key has on a page."""
 
@@ -1355,7 +1356,19 @@ def differences(
             texts["tables", f"{i}. {table_words(table, language)}"] = _settings(table, "tables", language)
         for page, keys in (("tables", ("accuracy", "budget")), ("protect", ("title", "data", "privacy"))):
             texts[page, ""] = _settings({k: draft[k] for k in keys if k in draft}, page, language)
-        of_forms = ("domain", "tables", "accuracy", "budget", "title", "data", "privacy")
+        texts["rules", ""] = _rules(draft, language)
+        of_forms = (
+            "domain",
+            "tables",
+            "accuracy",
+            "budget",
+            "title",
+            "data",
+            "privacy",
+            "impossible",
+            "rules",
+            "public",
+        )
         texts["file", ""] = _settings({k: x for k, x in draft.items() if k not in of_forms}, "file", language)
         places.append(texts)
     here, there = places
@@ -1366,6 +1379,45 @@ def differences(
         if labels:
             values = ["; ".join(f"{k}: {x[k]}" if k else x[k] for k in labels if k in x) or "–" for x in (mine, theirs)]
             out.append((page, part, values[0], values[1]))
+    return out
+
+
+RULE_TEXTS = {
+    "values": "studio.rules.values",
+    "at_least": "studio.rules.at_least",
+    "at_most": "studio.rules.at_most",
+    "above": "studio.rules.above",
+    "below": "studio.rules.below",
+    "refuse": "studio.rules.refuse",
+    "drop": "studio.rules.drop",
+    "elsewhere": "studio.rules.elsewhere",
+    "these data": "studio.rules.these_data",
+}
+"""The id of the text of each comparison of a rule, of each treatment, and of each origin of totals."""
+
+
+def _rules(draft: Mapping[str, Any], language: Translator) -> dict[str, str]:
+    """Return the rules and public totals of a draft as texts, by the labels of their form."""
+
+    def in_words(x: Any) -> str:
+        return language.texts.get(RULE_TEXTS.get(str(x), ""), value_text(x))
+
+    out = {}
+    for i, rule in enumerate(as_values(draft.get("impossible", [])), 1):
+        conditions = []
+        for name, stated in rule.items() if isinstance(rule, Mapping) else ():
+            pairs = stated.items() if isinstance(stated, Mapping) else [("values", stated)]
+            conditions += [f"{name} {in_words(key)} {', '.join(map(value_text, as_values(x)))}" for key, x in pairs]
+        out[language.translate("studio.rules.never", n=i)] = "; ".join(conditions) or value_text(rule)
+    if (treatment := value_at(draft, ("rules", "outside"))) is not None:
+        out[language.translate("studio.rules.outside")] = in_words(treatment)
+    listed = as_values(draft.get("public", []))
+    for i, totals in enumerate(listed, 1):
+        for key in totals if isinstance(totals, Mapping) else ():
+            label = language.texts.get(LABELS["rules"].get(key, ""), key)
+            number = f"{i}. " if len(listed) > 1 else ""
+            text = in_words(totals[key]) if key == "origin" else ", ".join(map(value_text, as_values(totals[key])))
+            out[number + label] = text
     return out
 
 

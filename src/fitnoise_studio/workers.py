@@ -17,6 +17,7 @@ from typing import Any, final
 
 from fitnoise import errors
 from fitnoise.errors import FitnoiseError
+from fitnoise_studio.page_parts import error_text
 
 UNRESPONSIVE_SECONDS = 5.0
 """The seconds after which a process that does not turn to a newer question is ended."""
@@ -283,7 +284,7 @@ class Jobs:
             except QuestionReplaced:
                 state = "stopped"
             except FitnoiseError as error:
-                state, job.text = "refused", str(error)
+                state, job.text = "refused", error_text(error, job.question["language"])
             if job.state == "running":
                 job.state = state
 
