@@ -1,6 +1,7 @@
 """Integer tables, their order, and microdata of releases with public totals: the totals hold exactly."""
 
 import contextlib
+import itertools
 from functools import cache
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy import optimize
 
 import fitnoise as fn
 from dense import workload_matrix
-from fitnoise.errors import SpecError, WorkloadError
+from fitnoise.errors import DomainError, SpecError, WorkloadError
 from fitnoise.reading import integer_tables as making
+from fitnoise.reading.microdata import StatedRecords
 from fitnoise.reading.release_files import read_text, to_json
 from fitnoise.request.known_totals import KnownTotals, TotalsFile
 from fitnoise.solving import nearest_integers as rounding
@@ -275,3 +277,96 @@ def test_records_have_the_totals_exactly(public):
 
 def test_records_of_all_attributes_have_the_totals_exactly():
     invented(("state",), [fn.table("state", "age", "status", margin=6)])
+
+
+def ruled_domain(rng):
+    """Return a domain with random rules, and whether a row of a frame follows them; None if a rule is refused."""
+    values = {"a": ["p", "q", "r"], "b": ["s", "t"], "c": ["u", "v", "w"], "d": ["x", "y"]}
+    domain, rules = fn.Domain({a: fn.Categorical(x) for a, x in values.items()}), []
+    for _ in range(rng.integers(1, 3)):
+        names = sorted(rng.choice([*values], rng.integers(2, 4), replace=False).tolist())
+        if rng.random() < 0.6:
+            box = {a: [x for x in values[a] if rng.random() < 0.6] or values[a][:1] for a in names}
+            domain = domain.without(box)
+            rules.append(lambda row, box=box: any(row[a] not in x for a, x in box.items()))
+        else:
+            rows = [x for x in itertools.product(*(values[a] for a in names)) if rng.random() < 0.6]
+            domain = domain.only({a: [x[i] for x in rows] for i, a in enumerate(names)})
+            rules.append(lambda row, names=names, rows=rows: tuple(row[a] for a in names) in rows)
+    return domain, lambda row: all(rule(row) for rule in rules)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_every_record_is_possible_with_exact_totals(seed, tmp_path_factory):
+    """Random rules, tables and totals: attributes of a rule stand in common tables or not, all shown or not."""
+    rng = np.random.default_rng(seed)
+    plan = None
+    with contextlib.suppress(DomainError, SpecError, WorkloadError):
+        domain, is_possible = ruled_domain(rng)
+        displayed = [a for a in domain if a in "ab" or rng.random() < 0.8]
+        sets = [(a,) for a in displayed]
+        sets += [x for x in itertools.combinations(displayed, int(rng.integers(2, 4))) if rng.random() < 0.5]
+        public = tuple(a for a in displayed if rng.random() < 0.4)
+        totals = KnownTotals(public, REGISTER) if rng.random() < 0.7 else None
+        plan = fn.plan(fn.Workload(domain, [fn.table(*x, variance=4.0) for x in sets]), public=totals)
+    if plan is None:
+        return
+    cells = list(itertools.product(*(domain[a].values for a in domain)))
+    truth = [is_possible(dict(zip(domain, x, strict=True))) for x in cells]
+    shape = [domain[a].size for a in domain]
+    counts = np.where(np.reshape(truth, shape), rng.poisson(rng.choice([0.3, 5]), shape), 0)
+    integers = fn.make_integer_tables(released(plan, counts, seed), simulations=0)
+    path = tmp_path_factory.mktemp("records") / "people.csv"
+    records = fn.microdata(integers, batches=40, anyway=True, path=path)
+    possible = {
+        tuple(x[i] for i, a in enumerate(domain) if a in displayed) for x, y in zip(cells, truth, strict=True) if y
+    }
+    assert set(records[displayed].itertuples(index=False, name=None)) <= possible
+    assert records.equals(fn.microdata(integers, batches=40, anyway=True))
+    if totals is not None:
+        counted = np.zeros([domain[a].size for a in public], dtype=int)
+        for row in records[list(public)].to_numpy():
+            counted[tuple(domain[a].values.index(x) for a, x in zip(public, row, strict=True))] += 1
+        assert np.array_equal(counted, by_attributes(counts, domain, public))
+    stated = StatedRecords(integers, path)
+    assert stated.check_file() is None
+    assert stated.check_tables() is None
+
+
+BLOCK_NAMES = [f"{state}{county}-{block}" for state in "AB" for county in "123" for block in "1234"]
+
+
+@pytest.mark.parametrize("public", [None, ("state",), ("county", "marital")])
+def test_records_of_places_follow_rules_for_all_noise(public):
+    """Only a table of counties shows the attributes of the rule, and the records have blocks."""
+    places = {
+        name: fn.Categorical(
+            sorted({x[:n] for x in BLOCK_NAMES}), column="block", lookup={x: x[:n] for x in BLOCK_NAMES}
+        )
+        for name, n in (("state", 1), ("county", 2))
+    }
+    domain = fn.Domain(places, block=fn.Categorical(BLOCK_NAMES), age=PAIRS["age"], marital=PAIRS["status"])
+    domain = domain.without(age="0-14", marital=["married", "widowed"])
+    tables = [fn.table(name, margin=margin) for name, margin in (("state", 50), ("county", 20), ("block", 8))]
+    tables.append(fn.table("county", "age", "marital", margin=20))
+    totals = None if public is None else KnownTotals(public, REGISTER)
+    plan = fn.plan(fn.Workload(domain, tables), public=totals)
+    possible = possible_cells(plan.publication.domain)
+    counts = np.where(possible, np.random.default_rng(1).poisson(5, possible.shape), 0)
+    for seed in range(20):
+        integers = fn.make_integer_tables(released(plan, counts, seed), simulations=0)
+        records = fn.microdata(integers, batches=300)
+        assert not ((records["age"] == "0-14") & (records["marital"] != "single")).any()
+        assert max(x["from_integers"]["rms"] for x in records.attrs["microdata"]["tables"]) < 0.1
+
+
+def test_totals_of_no_possible_record_are_refused():
+    """Files of totals are compared with the rules before a release; these numbers were altered later."""
+    plan = fn.plan(fn.Workload(PAIRS, TWO_TABLES), public=KnownTotals(("age", "status"), REGISTER))
+    release = released(plan, np.where(possible_cells(plan.publication.domain), 5, 0))
+    integers = fn.make_integer_tables(release, simulations=0)
+    release.public_totals.numbers[0, 1] += 3
+    with refused("release.microdata-impossible") as caught:
+        fn.microdata(integers, batches=5)
+    assert "count 3 records" in str(caught.value)

@@ -26,7 +26,7 @@ from fitnoise.reading.parquet import pieces, read
 from fitnoise.reading.questions import leaves
 from fitnoise.reading.release_files import to_json
 from fitnoise.reading.verification import MICRODATA
-from fitnoise.solving.invented_records import CountTable, invent, sort_records
+from fitnoise.solving.invented_records import CountTable, PossibleValues, invent, sort_records
 from laws.releases import by_command, measured
 from refused import refused
 from replayed_noise import Replay
@@ -261,6 +261,31 @@ def test_a_search_never_makes_the_sum_of_squares_larger(case):
         assert x.shape == (len(sizes), 60)
         assert (x >= 0).all()
         assert (x.max(axis=1) < sizes).all()
+
+
+@given(targets(), st.integers(0, 2**32 - 1))
+def test_a_search_keeps_to_possible_combinations(case, seed):
+    """With totals by groups of values: of possible records, so that each has a possible completion."""
+    sizes, tables = case
+    random = np.random.default_rng(seed)
+    axes = tuple(sorted(random.choice(len(sizes), int(random.integers(1, len(sizes) + 1)), replace=False).tolist()))
+    possible = random.random([sizes[a] for a in axes]) < 0.5
+    possible.flat[random.integers(possible.size)] = True
+    people = np.stack([random.integers(0, n, 60) for n in sizes])
+    people[list(axes)] = np.argwhere(possible)[random.integers(0, possible.sum(), 60)].T
+    grouped = random.choice(len(sizes), int(random.integers(0, len(sizes) + 1)), replace=False).tolist()
+    cells = tuple(random.integers(0, 2, sizes[a]) for a in grouped)
+    totals = CountTable(tuple(grouped), cells, np.zeros([2] * len(grouped), dtype=np.int64))
+    public = CountTable(totals.axes, cells, totals.tally(people)) if grouped else None
+    sums = []
+    for batches in (0, 3, 60):
+        values, _ = invent(
+            sizes, tables, 60, batches=batches, seconds=0, public=public, rules=[PossibleValues(axes, possible)]
+        )
+        assert possible[tuple(values[list(axes)])].all()
+        assert public is None or np.array_equal(public.tally(values), public.counts)
+        sums.append(objective(tables, values))
+    assert sums == sorted(sums, reverse=True)
 
 
 def test_a_search_ends_where_the_tables_are_met_or_nothing_moves():

@@ -57,7 +57,7 @@ from fitnoise.request.domain import Domain
 from fitnoise.request.joint_axes import axis_name
 from fitnoise.request.joint_cells import lowest_names
 from fitnoise.request.workloads import Table, list_names
-from fitnoise.solving.invented_records import CountTable, expand, invent, sort_records
+from fitnoise.solving.invented_records import CountTable, PossibleValues, expand, invent, sort_records
 
 FORMAT = 1
 """The version of the written document."""
@@ -333,21 +333,47 @@ class RecordSpace:
                 if codes := attribute.further_columns.get(CODE):
                     yield _RecordColumn(f"{name}_{CODE}", axis, _typed(codes)[cells[first_leaves]])
 
-    def impossible_records(self, values: Indices) -> int:
-        """Return the number of records that rules about impossible cells exclude.
-
-        values: The value of each attribute for each record, (attributes, records).
-        """
+    @cached_property
+    def rules(self) -> list[PossibleValues]:
+        """The possible values of the attributes of rules about impossible cells; each attribute is in one of them."""
         domain = self._domain
         where = {x.name: x.axis for x in self.columns if x.name in domain}
         lowest = lowest_names(domain, where)
-        possible = np.ones(values.shape[1], dtype=bool)
+        rules = list[PossibleValues]()
         for one in domain.ruled_cells:
             names = [lowest[home] for home in map(domain.attribute_of, one.names) if home in lowest]
-            axes = [where[name] for name in names]
-            cells = (self._leaves(a)[self._first_leaves[i]][values[i]] for a, i in zip(names, axes, strict=True))
-            possible &= one.possible_among(domain, names)[tuple(cells)]
-        return int((~possible).sum())
+            # several attributes of one column have one axis, so rules can share it
+            shared = [x for x in rules if not {where[name] for name in names}.isdisjoint(x.axes)]
+            axes = sorted({where[name] for name in names}.union(*(x.axes for x in shared)))
+            index = np.ix_(*(np.arange(self.sizes[axis]) for axis in axes))
+            by_axis = dict(zip(axes, index, strict=True))
+            cells = (self._leaves(a)[self._first_leaves[where[a]]][by_axis[where[a]]] for a in names)
+            possible = one.possible_among(domain, names)[tuple(cells)]
+            for other in shared:
+                possible = possible & other.possible[tuple(by_axis[axis] for axis in other.axes)]
+            possible = np.broadcast_to(possible, [self.sizes[axis] for axis in axes])
+            rules = [*(x for x in rules if x not in shared), PossibleValues(tuple(axes), possible)]
+        return rules
+
+    def check_totals(self) -> None:
+        """Refuse public totals that count a record, if no possible record has its values."""
+        if self.public is None:
+            return
+        axis_cells, records = self.public.expanded(), int(self.public.counts.sum())
+        impossible = np.zeros(records, dtype=bool)
+        for cells, record_cells in axis_cells.values():
+            impossible |= ~np.isin(record_cells, cells)
+        for rule in self.rules:
+            kinds, kind_of = rule.restrict(axis_cells, records)
+            impossible |= ~kinds[kind_of, 0]
+        if impossible.any():
+            raise ReleaseError(
+                "microdata-impossible",
+                f"The public totals count {int(impossible.sum()):,} records with values that no possible record has.",
+                "The rules of the plan must leave a record for every total.",
+                "Make integer tables of a release whose public totals follow the rules.",
+                UNINVENTED,
+            )
 
     def attribute(self, name: str) -> Attribute:
         """Return the attribute or level of a column."""
@@ -577,14 +603,15 @@ def microdata(
 
     Raises:
         ReleaseError: The tables show fewer than two attributes, an amount, or an attribute only in groups. Or no table
-            counts every record, there are more than 20 million records, or the records are far from the tables. Or
-            some records are impossible by the rules of the plan. Or a limit is out of range, or the file exists, has
+            counts every record, there are more than 20 million records, or the records are far from the tables. Or no
+            possible record has the values of a public total. Or a limit is out of range, or the file exists, has
             another ending, or cannot be written.
 
     **Guarantees**
         * The records depend on published numbers only. They are no records of the data.
         * If one table shows all attributes by value, the records have exactly the tables planned with it.
         * The records have the public totals of the release exactly.
+        * Every record is possible by the rules of the plan.
         * Attributes in no common table are independent, or depend on each other through other attributes only. The
           warning names them, and attributes that the tables combine only in groups of values.
         * The stated distances are counted from the records. `fitnoise verify --microdata` counts them again.
@@ -613,16 +640,24 @@ def make_records(tables: IntegerTables, seconds: float, batches: int | None, *, 
         anyway: True to accept records far from the tables.
 
     Raises:
-        ReleaseError: No records can be made from these tables, or they are far from the tables, or some are impossible.
+        ReleaseError: No records can be made from these tables, or they are far from the tables. Or no possible record
+            has the values of a public total.
     """
     space = RecordSpace(tables)
     start, done = time.monotonic(), 0
     if space.full_table is not None:
         values = expand(space.full_table)
     else:
+        space.check_totals()
         counted = [t.counted for t in space.targets]
         values, done = invent(
-            space.sizes, counted, space.records, batches=batches, seconds=seconds, public=space.public
+            space.sizes,
+            counted,
+            space.records,
+            batches=batches,
+            seconds=seconds,
+            public=space.public,
+            rules=space.rules,
         )
     elapsed = time.monotonic() - start
     records = InventedRecords(space, values, done, round(elapsed, 2), anyway)
@@ -632,16 +667,6 @@ def make_records(tables: IntegerTables, seconds: float, batches: int | None, *, 
             f"{records.share_outside:.1%} of the numbers are over one margin from the integer tables.",
             f"At most {MAX_SHARE_OUTSIDE:.0%} may be.",
             f"{_higher_limit(batches, done, seconds, elapsed)} Or accept these records with anyway (--anyway).",
-            UNINVENTED,
-        )
-    impossible = space.impossible_records(values)
-    if impossible:
-        raise ReleaseError(
-            "microdata-impossible",
-            f"{impossible:,} of the invented records are impossible by the rules of the plan.",
-            "Records with attributes that a table shows jointly come near its zeros; all other attributes combine "
-            "freely.",
-            "Make integer tables that include one with all attributes of each rule, by value, or allow more time.",
             UNINVENTED,
         )
     return records

@@ -8,10 +8,11 @@ The search makes the sum Σ_T w_T ‖n_T − t_T‖² small. It ends in a local 
 
 1. *Start*: the public totals, if there are any, give the values of their attributes. All others follow a spanning
    forest of largest mutual information between pairs of attributes. Each attribute is drawn given its neighbour in the
-   tree. Without a neighbour, its values are shuffled.
+   tree. Without a neighbour, its values are shuffled. Rules leave the values that some possible record has, given
+   what was drawn and the public totals of what was not.
 2. *Moves*: a batch proposes new values of one attribute for some records, drawn from one table given the other values
    of the record there. The proposals of a batch take their turns, and each is taken if the sum then falls. So no move
-   disturbs another. No move changes the cell of a record among the public totals.
+   disturbs another. No move changes the cell of a record among the public totals, and none leads to an impossible one.
 
 Counts, weights and sums are integers, and the draws are fixed. Equal tables and an equal number of batches give equal
 records. Only the time limit depends on the machine.
@@ -21,15 +22,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fitnoise.kernel.arrays import Indices, Integers
 from fitnoise.solving.fixed_random import FixedGenerator
+
+Mask = NDArray[np.bool_]
 
 PROPOSALS_PER_BATCH = 1024
 """The number of proposals of a batch."""
@@ -105,12 +109,66 @@ class CountTable:
         counts = self.counts.sum(axis=others).transpose(np.argsort(np.argsort(columns)))
         return np.asarray(counts[np.ix_(*(self.cells[i] for i in columns))])
 
+    def expanded(self) -> dict[int, tuple[Indices, Indices]]:
+        """Return for each attribute the cell of every value, and the cells of the counted records, in order."""
+        index = np.repeat(np.arange(self.counts.size), self.counts.ravel())
+        return dict(
+            zip(self.axes, zip(self.cells, np.unravel_index(index, self.counts.shape), strict=True), strict=True)
+        )
+
     def split(self, axis: int) -> tuple[tuple[tuple[int, Indices], ...], Indices]:
         """Return the parts of a position: attribute and steps of other columns, and the steps of one attribute."""
         pairs = list(zip(self.axes, self._steps, strict=True))
         steps_of_axis = [steps for a, steps in pairs if a == axis]
         others = tuple((a, steps) for a, steps in pairs if a != axis)
         return others, np.asarray(sum(steps_of_axis[1:], steps_of_axis[0]))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PossibleValues:
+    """The possible combinations of values of some attributes.
+
+    axes: The attributes.
+    possible: True for the possible combinations, in the shape of the values.
+    """
+
+    axes: tuple[int, ...]
+    possible: Mask
+
+    def restrict(
+        self, axis_cells: Mapping[int, tuple[Indices, Indices]], records: int, axis: int | None = None
+    ) -> tuple[Mask, Indices]:
+        """Return the possible values of an attribute for each record, given what is known of the others.
+
+        Args:
+            axis_cells: For each known attribute the cell of every value, and the cell of each record.
+            records: The number of records.
+            axis: The attribute; None to ask only whether a record is possible.
+        """
+        possible, rows = self.possible, np.zeros(records, dtype=np.intp)
+        for i, other in enumerate(self.axes):
+            if other == axis:
+                continue
+            cells, record_cells = axis_cells.get(
+                other, (np.zeros(possible.shape[i], dtype=np.intp), np.zeros_like(rows))
+            )
+            joined = np.zeros((_count_cells(cells, record_cells), *np.delete(possible.shape, i)), dtype=bool)
+            np.logical_or.at(joined, cells, np.moveaxis(possible, i, 0))
+            possible = np.moveaxis(joined, 0, i)
+            rows = rows * possible.shape[i] + record_cells
+        size = 1 if axis is None else possible.shape[self.axes.index(axis)]
+        by_row = (possible if axis is None else np.moveaxis(possible, self.axes.index(axis), -1)).reshape(-1, size)
+        rows, row_of = np.unique(rows, return_inverse=True)
+        kinds, kind_of = np.unique(by_row[rows], axis=0, return_inverse=True)
+        return kinds, kind_of.ravel()[row_of]
+
+    def allows(self, values: Indices) -> Mask:
+        """Return True for each possible record.
+
+        values: The value of each attribute for each record, (attributes, records).
+        """
+        return np.asarray(self.possible[tuple(values[axis] for axis in self.axes)])
 
 
 @final
@@ -161,10 +219,17 @@ class _Search:
         values: The value of each attribute for each record, (attributes, records); the search changes them.
         tables: The given tables.
         public: Public totals: a record keeps the cell of each of their attributes.
+        rules: The possible values, for each attribute of a rule.
     """
 
-    def __init__(self, values: Indices, tables: Sequence[CountTable], public: CountTable | None) -> None:
-        self.values = values
+    def __init__(
+        self,
+        values: Indices,
+        tables: Sequence[CountTable],
+        public: CountTable | None,
+        rules: Mapping[int, PossibleValues],
+    ) -> None:
+        self.values, self._rules = values, rules
         self._kept = {} if public is None else dict(zip(public.axes, public.cells, strict=True))
         self._fixed = FixedGenerator(1 << 48)  # the start draws from the beginning of the sequence
         # One vector of all tables. Each ends with a cell of weight 0, for records that the table does not count.
@@ -189,6 +254,10 @@ class _Search:
         differs = values != here
         if (cells := self._kept.get(proposals.axis)) is not None:
             differs &= cells[values] == cells[here]
+        if (rule := self._rules.get(proposals.axis)) is not None:
+            proposed = self.values[:, records]
+            proposed[proposals.axis] = values
+            differs &= rule.allows(proposed)
         records, values, here = records[differs], values[differs], here[differs]
         leaves, enters = self._cells(proposals.axis, records, here, values)
         gains = self._weights[enters] * (2 * self._off[enters] + 1)
@@ -245,6 +314,7 @@ def invent(
     batches: int | None,
     seconds: float,
     public: CountTable | None = None,
+    rules: Sequence[PossibleValues] = (),
 ) -> tuple[Indices, int]:
     """Return records whose tables come near the given ones, and the number of batches that were done.
 
@@ -255,12 +325,14 @@ def invent(
         batches: The largest number of batches; None for the time limit instead.
         seconds: The time limit, without a number of batches.
         public: Public totals, which the records have exactly: their sum is the number of records.
+        rules: The possible values of attributes, which are in one rule each. A record of each total is possible.
 
     Returns:
         The value of each attribute for each record, (attributes, records), sorted; and the number of batches. The
         search ends earlier if all tables are met, or if progress stalls.
     """
-    search = _Search(_start(sizes, tables, records, public), tables, public)
+    by_axis = {axis: rule for rule in rules for axis in rule.axes}
+    search = _Search(_start(sizes, tables, records, public, by_axis), tables, public, by_axis)
     fixed = set[int]() if public is None else {a for i, a in enumerate(public.axes) if public.is_each_value(i)}
     columns = [(t, i) for t in tables for i, a in enumerate(t.axes) if t.is_each_value(i) and a not in fixed]
     columns.sort(key=lambda pair: pair[0].axes[pair[1]])
@@ -294,36 +366,49 @@ def sort_records(values: Indices) -> Indices:
 
 
 def _start(
-    sizes: Sequence[int], tables: Sequence[CountTable], records: int, public: CountTable | None = None
+    sizes: Sequence[int],
+    tables: Sequence[CountTable],
+    records: int,
+    public: CountTable | None,
+    rules: Mapping[int, PossibleValues],
 ) -> Indices:
-    """Return records drawn along a spanning forest of pairs of attributes, (attributes, records)."""
+    """Return possible records drawn along a spanning forest of pairs of attributes, (attributes, records)."""
     fixed, pairs = FixedGenerator(), _pairs(tables)
     information = {key: _mutual_information(counts) for key, counts in pairs.items()}
     values = np.zeros((len(sizes), records), dtype=np.intp)
+    axis_cells = {} if public is None else public.expanded()
     done: set[int] = set()
-    if public is not None:
-        cells = np.stack(
-            np.unravel_index(np.repeat(np.arange(public.counts.size), public.counts.ravel()), public.counts.shape)
-        )
-        for i, axis in enumerate(public.axes):
-            inside = public.cells[i] == np.arange(public.counts.shape[i])[:, None]
-            counts = np.where(inside, np.maximum(_single(tables, axis), 0), 0)
-            counts = np.where(counts.any(axis=1, keepdims=True), counts, inside)
-            values[axis] = _draw_given(cells[i], counts, np.ones(sizes[axis], dtype=np.int64), fixed)
-            done.add(axis)
+
+    def draw(axis: int, condition: Indices, choices: Sequence[Integers]) -> None:
+        """Draw the values of an attribute, and note it as known."""
+        if axis in rules:
+            kinds, kind_of = rules[axis].restrict(axis_cells, records, axis)
+        else:
+            kinds, kind_of = np.ones((1, sizes[axis]), dtype=bool), np.zeros(records, dtype=np.intp)
+        values[axis] = _draw_given(condition, choices, kinds, kind_of, fixed)
+        axis_cells[axis] = np.arange(sizes[axis]), values[axis]
+        done.add(axis)
+
+    for axis, (cells, record_cells) in list(axis_cells.items()):
+        inside = cells == np.arange(_count_cells(cells, record_cells))[:, None]
+        draw(axis, record_cells, [np.where(inside, _single(tables, axis), 0), inside.astype(np.int64)])
     for root in range(len(sizes)):
         if root not in done:
-            single = np.repeat(np.arange(sizes[root]), _apportion(_single(tables, root), records))
-            values[root] = _shuffled(single, fixed)
-            done.add(root)
+            single = _single(tables, root)[None]
+            draw(root, np.zeros(records, dtype=np.intp), [single, np.ones_like(single)])
         while edges := [key for key in information if (key[0] in done) != (key[1] in done)]:
             one, other = max(edges, key=lambda key: (information[key], -edges.index(key)))
             counts = pairs[one, other]
             condition, axis = (one, other) if one in done else (other, one)
             by_condition = counts if condition == one else counts.T
-            values[axis] = _draw_given(values[condition], by_condition, _single(tables, axis), fixed)
-            done.add(axis)
+            marginal = np.broadcast_to(_single(tables, axis), by_condition.shape)
+            draw(axis, values[condition], [by_condition, marginal, np.ones_like(by_condition)])
     return values
+
+
+def _count_cells(cells: Indices, record_cells: Indices) -> int:
+    """Return the number of cells of an attribute, of its values and of records."""
+    return int(max(cells.max(), record_cells.max(initial=0))) + 1
 
 
 def _pairs(tables: Sequence[CountTable]) -> dict[tuple[int, int], Integers]:
@@ -357,27 +442,30 @@ def _mutual_information(counts: Integers) -> float:
 
 def _apportion(counts: Integers, total: int) -> Integers:
     """Return integers in proportion to counts that add up to a total: floors, then the largest remainders."""
-    counts = np.maximum(counts, 0)
-    counts = counts if counts.any() else np.ones_like(counts)
     floors, remainders = np.divmod(counts * total, counts.sum())
     floors[np.argsort(-remainders, kind="stable")[: total - int(floors.sum())]] += 1
     return np.asarray(floors)
 
 
-def _draw_given(condition: Indices, counts: Integers, marginal: Integers, fixed: FixedGenerator) -> Indices:
+def _draw_given(
+    condition: Indices, choices: Sequence[Integers], kinds: Mask, kind_of: Indices, fixed: FixedGenerator
+) -> Indices:
     """Return the values of an attribute, given those of another.
 
     condition: The value of the other attribute for each record, (records,).
-    counts: The counts of both, (values of the other attribute, values).
-    marginal: The counts of the values, for records of a row without counts.
+    choices: Counts of both, (values of the other attribute, values). The first that counts a possible value is used.
+    kinds: True for the possible values, one row for each kind of records.
+    kind_of: The kind of each record.
     """
     out = np.empty_like(condition)
-    ends = np.cumsum(np.bincount(condition, minlength=len(counts)))[:-1]
-    groups = np.split(np.argsort(condition, kind="stable"), ends)
-    for row, records in zip(counts, groups, strict=True):
-        if len(records):
-            each = np.repeat(np.arange(len(row)), _apportion(row if row.any() else marginal, len(records)))
-            out[records] = _shuffled(each, fixed)
+    keys = condition * len(kinds) + kind_of
+    order = np.argsort(keys, kind="stable")
+    unique_keys, starts = np.unique(keys[order], return_index=True)
+    for key, start, end in zip(unique_keys, starts, np.append(starts, len(keys))[1:], strict=True):
+        row, kind = divmod(int(key), len(kinds))
+        possible = (np.where(kinds[kind], np.maximum(counts[row], 0), 0) for counts in choices)
+        each = np.repeat(np.arange(kinds.shape[1]), _apportion(next(x for x in possible if x.any()), end - start))
+        out[order[start:end]] = _shuffled(each, fixed)
     return out
 
 
