@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
@@ -297,6 +297,7 @@ def ruled_domain(rng):
 
 
 @settings(max_examples=40)
+@example(seed=1000034)  # no records
 @given(seed=st.integers(0, 2**32))
 def test_every_record_is_possible_with_exact_totals(seed, tmp_path_factory):
     """Random rules, tables and totals: attributes of a rule stand in common tables or not, all shown or not."""

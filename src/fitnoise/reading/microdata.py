@@ -902,4 +902,4 @@ def _read_csv(space: RecordSpace, path: Path) -> Mapping[str, Sequence[Any]]:
     except (OSError, UnicodeDecodeError, csv.Error):
         raise unreadable_file(path) from None
     is_right = header_row == list(map(_text_in_csv, names)) and {len(names)}.issuperset(map(len, body))
-    return dict(zip(names, map(list, zip(*body, strict=True)), strict=True)) if is_right and body else {}
+    return {name: [row[i] for row in body] for i, name in enumerate(names)} if is_right else {}
