@@ -113,7 +113,8 @@ class Grid:
         for a in (a for a in names if self.domain[a].get("type") == "amount"):
             last = sum(steps_of(self.domain[a]))
             return [v - u if b == c and v <= last else 0 for (b, u), (c, v) in pairwise(cells)]
-        return steps_of(self.domain[axis]) if self.domain[axis].get("type") == "amount" else []
+        one = self.domain.get(axis, {})
+        return steps_of(one) if one.get("type") == "amount" else []
 
     def cells_per_joint_cell(self, home, names):
         """Return the largest number of cells of an attribute in one joint cell of some of its levels and shares."""
