@@ -74,6 +74,8 @@ def rule_certificate(part: TablePart, impossible: ImpossibleCells) -> Certificat
         d = _decomposed(part, impossible, classes, separate)
     except WorkloadError:
         return None
+    if d.cells > MAX_POSSIBLE_COMBINATIONS:
+        return None
     terms = ObjectiveTerms(factor=request.adjacency.records**2)
     solution = ideal(d, terms, request, goal=BOUND_GAP)
     return Certificate(float(part.exact_cost), lower_bound(d, solution.evidence, terms))
@@ -91,10 +93,7 @@ def _decomposed(
 
     def over_possible(labels: Mapping[str, Indices], is_possible: Callable[[Sequence[str]], Mask]) -> Decomposition:
         settings = [*others, *request.structured_attributes]
-        d = decompose_by_class(request.workload, labels, settings, is_possible)
-        if d.cells > MAX_POSSIBLE_COMBINATIONS:
-            raise _too_many(d.cells)
-        return d
+        return decompose_by_class(request.workload, labels, settings, is_possible)
 
     possible = impossible.possible_among(request.domain, list(classes), classes)
     if others or possible.sum() <= MAX_POSSIBLE_COMBINATIONS:
@@ -146,13 +145,3 @@ def largest_box(possible: Mask, counts: Sequence[Indices]) -> tuple[tuple[int, .
                 heapq.heappush(heap, (-volume(smaller), smaller))
     cells = (tuple((i,) for i in cell) for cell in np.argwhere(possible).tolist())
     return max(cells, key=volume)
-
-
-def _too_many(cells: int) -> WorkloadError:
-    return WorkloadError(
-        "too-many-possible-combinations",
-        f"The rules leave {cells:,} combinations of classes.",
-        f"A bound considers at most {MAX_POSSIBLE_COMBINATIONS:,} combinations.",
-        "Use rules on fewer attributes.",
-        "Nothing was proven.",
-    )
