@@ -21,7 +21,7 @@ from fitnoise.solving import nearest_integers as rounding
 from laws.releases import measured
 from refused import refused
 from replayed_noise import Replay
-from test_known_totals import REGISTER, by_attributes, drawn_publication, possible_cells, structured
+from test_known_totals import REGISTER, by_attributes, drawn_plan, possible_cells
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")
 
@@ -53,10 +53,7 @@ def known_combinations(rows, totals):
 def test_every_number_and_sum_that_totals_give_is_exact(seed):
     """Ranges, groups, joint cells with rules, against all cells: integers keep totals, rules and what adds up."""
     rng = np.random.default_rng(seed)
-    domain, tables, public = drawn_publication(rng)
-    plan = None
-    with contextlib.suppress(SpecError, WorkloadError):
-        plan = structured(public, domain, tables)
+    plan, _, public = drawn_plan(rng)
     if plan is None:
         return
     domain, workload = plan.publication.domain, plan.publication.workload
