@@ -526,6 +526,20 @@ def test_what_is_altered_is_noticed(verdict, what):
     assert "NOT RIGHT" in lines
 
 
+@pytest.mark.parametrize("cell", [True, 1.0, "1", None])
+def test_a_joint_cell_is_made_of_integers(verdict, cell):
+    """A `true` and a 1.0 of JSON equal 1 in Python, and are no cells."""
+    domain = fn.Domain(age=fn.Categorical(["child", "adult"]), marital=fn.Categorical(["single", "married"]))
+    ruled = domain.without(age="child", marital="married")
+    plan = fn.plan(fn.Workload(ruled, [fn.table("age", "marital", std_error=1), fn.table("age", std_error=1)]))
+    document = json.loads(plan.to_json())
+    path = ("joint_axes", 0, "cells", 1, 0)
+    assert verdict(put(document, path, 1))[0] == RIGHT
+    status, lines = verdict(put(document, path, cell))
+    assert status == WRONG
+    assert "NOT RIGHT: a joint cell is made of whole numbers" in lines
+
+
 DESIGNS = ("pure", "matrix", "free", "women", "replace_two", "drop", "wide_integers", "old")
 
 
@@ -583,6 +597,9 @@ def test_unknown_documents_are_reported_as_unknown(verdict):
     status, lines = verdict(many)
     assert status == UNKNOWN
     assert "cannot say: records of a unit keep to a pattern" in lines
+    status, lines = verdict(put(sample("women"), ("spec", "domain", "age", "type"), "angle"))
+    assert status == UNKNOWN
+    assert "cannot say: the cells of 'age', of type 'angle'" in lines
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"fitnoise_plan": 4}', '{"fitnoise_plan": 4, "spec": {"domain": {}}}'])

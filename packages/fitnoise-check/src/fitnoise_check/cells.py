@@ -9,14 +9,17 @@ from operator import mul
 import numpy as np
 
 from fitnoise_check.amounts import cells_within_cuts, knots, steps_of
-from fitnoise_check.exact import class_of, need
+from fitnoise_check.exact import Unknown, class_of, need
 from fitnoise_check.totals import is_exchangeable
+
+TYPES = ("amount", "binned", "categorical", "hierarchy", "ordered")
 
 
 def cells_of(domain):
     """Return the numbers of cells of attributes, of levels of places, and of shares of levels: section 2."""
     out = {}
     for name, a in domain.items():
+        need(a["type"] in TYPES, f"the cells of {name!r}, of type {a['type']!r}", Unknown)
         cells = len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
         cells = len(knots(a)) if a["type"] == "amount" else a["high"] - a["low"] + 1 if "low" in a else cells
         many = [*accumulate(a.get("children", ()), mul)]  # places of each level
@@ -56,6 +59,7 @@ def joint_axes(plan):
     out = {" × ".join(x["attributes"]): (x["attributes"], x["cells"]) for x in plan.get("joint_axes", ())}
     domain = plan["spec"]["domain"]
     for names, cells in out.values():
+        need(all(type(x) is int for cell in cells for x in cell), "a joint cell is made of whole numbers")
         if "amount" in [domain.get(a, {}).get("type") for a in names]:
             need(cells == cells_within_cuts(*names, plan["spec"]), "an amount within cuts has other steps")
     return out
