@@ -24,7 +24,7 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel.ledger import DrawnPeriod, sqlite
 from fitnoise.kernel.losses import Loss
-from fitnoise.reading.release_files import read_text
+from fitnoise.planning.files import read_text
 from laws.documents import places
 from peak import forget_peak, peak_memory
 

@@ -28,10 +28,11 @@ import mutations
 from fitnoise.errors import PlanError, ReleaseError
 from fitnoise.mechanisms import documents
 from fitnoise.messages import english
+from fitnoise.planning.files import read_text
 from fitnoise.reading import parquet
 from fitnoise.reading.parquet import MIN_ALLOWED_BYTES
 from fitnoise.reading.parquet import read as read_columns
-from fitnoise.reading.release_files import read_text, write_parquet
+from fitnoise.reading.release_files import write_parquet
 from fitnoise.solving import sectors
 from laws.releases import answered
 from refused import refused

@@ -102,6 +102,10 @@ def test_names_are_listed_before_they_are_loaded():
     assert not loaded(code) & SLOW_MODULES
 
 
+def test_only_public_names_are_listed():
+    assert dir(fn) == sorted([*fn.__all__, *fn._SHORT, "__version__"])
+
+
 def test_a_name_that_is_none_is_not_found():
     with pytest.raises(AttributeError, match="'fitnoise' has no attribute 'plam'"):
         fn.plam  # noqa: B018

@@ -16,9 +16,9 @@ import zoo
 from dense import table_matrix, workload_matrix
 from fitnoise.mechanisms import rebuilding
 from fitnoise.messages import english
+from fitnoise.planning.files import read_text
 from fitnoise.reading import integer_tables as making
 from fitnoise.reading.integer_tables import possible
-from fitnoise.reading.release_files import read_text
 from fitnoise.solving import nearest_integers as rounding
 from fitnoise.solving.nearest_integers import SumConstraints, UnsolvedError, adjacent, check_adjacent
 from fitnoise.solving.nonnegative import nearest

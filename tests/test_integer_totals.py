@@ -13,9 +13,10 @@ from scipy import optimize
 import fitnoise as fn
 from dense import workload_matrix
 from fitnoise.errors import DomainError, SpecError, WorkloadError
+from fitnoise.planning.files import read_text
 from fitnoise.reading import integer_tables as making
 from fitnoise.reading.microdata import StatedRecords
-from fitnoise.reading.release_files import read_text, to_json
+from fitnoise.reading.release_files import to_json
 from fitnoise.request.known_totals import KnownTotals, TotalsFile
 from fitnoise.solving import nearest_integers as rounding
 from laws.releases import measured

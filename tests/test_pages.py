@@ -498,6 +498,27 @@ def test_notebooks_show_what_there_is():
     assert "zcdp" in Page(fn.compare(fn.Publication(few))._repr_html_()).texts
 
 
+def test_notebooks_show_requests():
+    domain = fn.Domain(
+        sex=fn.Categorical({"f": "female", "m": "male"}),
+        age=fn.Ordered(0, 85),
+        kind=fn.Categorical(range(20)),
+        place=fn.Hierarchy(["state", "county"], [("01", "0101"), ("02", "0201")]),
+        pay=fn.Amount(0, 100, step=1, missing={"unpaid": [-1]}),
+        gain=fn.Amount(0, fn.ByAttribute("sex", [5, 9]), step=1),
+    )
+    texts = Page(domain._repr_html_()).texts
+    values = ["female, male", "0 … 85", "0, 1, 2, 3, 4, 5, 6, 7, … (20)", "state > county", "0, 100, unpaid", "by sex"]
+    assert [x for x in texts if x in values] == values
+    assert "rules" not in " ".join(texts)
+    ruled = Page(domain.without(sex="m", age=3)._repr_html_()).texts
+    assert "rules about impossible combinations: 1" in ruled
+    tables = [fn.table("sex", "age", margin=10), fn.all_tables(2, ["sex", "kind", "place"], margin=20, confidence=0.9)]
+    text = " ".join(Page(fn.Workload(domain, tables)._repr_html_()).texts)
+    assert "sex by age 172 ±10 95\u202f%" in text
+    assert "all pairs of 3 attributes (3 tables) 84 ±20 90\u202f%" in text
+
+
 def test_notebooks_show_few_numbers_of_large_tables(monkeypatch):
     release = demo()
     head, *others = release

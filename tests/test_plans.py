@@ -76,6 +76,33 @@ def test_planner_that_does_not_suit_states_the_reason(name, reason, table, setti
     assert message.id == f"report.unsuitable.{reason}"
 
 
+def test_file_holds_an_equal_plan(any_plan, tmp_path):
+    file = any_plan.save(tmp_path / "plan.json")
+    loaded_plan = fn.Plan.load(file)
+    assert file.read_bytes().decode() == any_plan.to_json()
+    assert (loaded_plan, hash(loaded_plan)) == (any_plan, hash(any_plan))
+    assert {any_plan: 1}[loaded_plan] == 1
+
+
+def test_file_of_a_plan_replaces_plans_only(tmp_path):
+    """An equal plan made again is an equal key, and another plan is not."""
+    plan, same, other = (fn.plan(fn.Workload(PLACES, [fn.table("o", margin=x)])) for x in (4, 4, 5))
+    assert (plan == same, plan == other, hash(plan) == hash(same)) == (True, False, True)
+    file = plan.save(str(tmp_path / "plan.json"))
+    assert fn.Plan.load(other.save(file)) == other
+    file.write_text("data")
+    with refused("release.file-is-no-plan"):
+        plan.save(file)
+    with refused("release.file-is-no-plan"):
+        plan.save(tmp_path)
+    with refused("release.place-not-writable"):
+        plan.save(tmp_path / "absent" / "plan.json")
+    assert (file.read_text(), [*tmp_path.iterdir()]) == ("data", [file])
+    for wrong, code in ((file, "plan.plan-not-json"), (tmp_path / "absent", "release.file-not-readable")):
+        with refused(code):
+            fn.Plan.load(wrong)
+
+
 UNEVEN = fn.Workload(PLACES, [fn.table("a", variance=2), fn.table("b", "o", variance=3)])
 GAUSSIAN = ["fit-for-use", "fit-for-use-by-axis", "fit-for-use-by-level", "fit-for-use-by-place"]
 

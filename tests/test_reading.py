@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.reading import release_files
+from fitnoise.planning import files
 from fitnoise.reading.release_files import csv_text
 from laws.releases import released
 from refused import refused
@@ -123,8 +123,8 @@ def test_a_file_is_replaced_completely_and_remains_of_killed_processes_are_remov
     folder.mkdir()
     for file in (dead, living, other):
         file.touch()
-    lock = release_files.hold(living)
-    release_files.replace_file(target, b"one")
+    lock = files.hold(living)
+    files.replace_file(target, b"one")
     os.close(lock)
     assert target.read_bytes() == b"one"
     assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (target, living, folder, other)}
@@ -135,6 +135,6 @@ def test_a_file_is_replaced_completely_and_remains_of_killed_processes_are_remov
     with monkeypatch.context() as patch:
         patch.setattr(type(target), "write_bytes", full)
         with refused("release.place-not-writable"):
-            release_files.replace_file(target, b"two")
+            files.replace_file(target, b"two")
     assert target.read_bytes() == b"one"
     assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (target, folder, other)}

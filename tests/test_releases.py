@@ -23,6 +23,7 @@ from fitnoise.errors import BudgetExceeded, DataError, LedgerError, ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.messages import english
+from fitnoise.planning import files as plan_files
 from fitnoise.reading import release as releases
 from fitnoise.reading import release_files as folders
 from fitnoise.reading.description import FORMAT
@@ -989,7 +990,7 @@ def test_a_name_that_is_being_written_is_refused_before_the_charge(tmp_path, sma
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
 def test_a_folder_that_is_taken_for_a_leftover_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    lock, removed = folders.hold, []
+    lock, removed = plan_files.hold, []
 
     def late(folder):
         if not removed:
@@ -998,7 +999,7 @@ def test_a_folder_that_is_taken_for_a_leftover_before_it_is_locked_is_made_again
             assert notice.startswith(f"removed {folder.name!r}, which a killed process left of a release to 'r'; ")
         return lock(folder)
 
-    monkeypatch.setattr(folders, "hold", late)
+    monkeypatch.setattr(plan_files, "hold", late)
     fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert fn.verify(tmp_path / "r").ok
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "r"]
@@ -1008,7 +1009,7 @@ def test_where_folders_cannot_be_locked_none_is_removed(tmp_path, monkeypatch):
     def nowhere(_):
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(folders, "hold", nowhere)
+    monkeypatch.setattr(plan_files, "hold", nowhere)
     (tmp_path / ".r.unfinished-01234567").mkdir()
     notices = []
     fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r", notice=notices.append)

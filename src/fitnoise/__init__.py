@@ -192,7 +192,7 @@ def _html(thing: object) -> str | None:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOM_OF, *_SHORT})
+    return sorted({*__all__, *_SHORT, "__version__"})
 
 
 if not TYPE_CHECKING:  # a type checker that saw this would believe any name

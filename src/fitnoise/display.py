@@ -1,4 +1,4 @@
-"""The HTML that notebooks show of plans, releases and answers, made by a renderer that the package registers.
+"""The HTML that notebooks show of requests, plans, releases and answers, made by a renderer that the package registers.
 
 This module imports nothing from the package, so no class of a lower package depends on the pages of `interfaces`.
 """

@@ -31,6 +31,7 @@ from fitnoise.kernel.series import draw, read_answers, touched
 from fitnoise.kernel.series import redraw as draw_again
 from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.messages import Message, Value, ValueKind, english
+from fitnoise.planning.files import read_text, replace_file
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
 from fitnoise.reading.description import (
@@ -43,15 +44,7 @@ from fitnoise.reading.description import (
 )
 from fitnoise.reading.refusals import UNWRITTEN
 from fitnoise.reading.release import Release, drawn_digest, to_write
-from fitnoise.reading.release_files import (
-    DESCRIPTION,
-    check_new_file,
-    clear_leftovers,
-    read_text,
-    replace_file,
-    reserved,
-    staged,
-)
+from fitnoise.reading.release_files import DESCRIPTION, check_new_file, clear_leftovers, reserved, staged
 from fitnoise.request.arguments import checked
 from fitnoise.request.known_totals import TotalsFile, confirmation, parse_totals
 from fitnoise.request.workloads import list_names

@@ -36,10 +36,11 @@ from fitnoise.interfaces.reports.releases import answer_report
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.units import Account
 from fitnoise.messages import LANGUAGES, translator
+from fitnoise.planning.files import read_text
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.release import Release, superseded_pairs
-from fitnoise.reading.release_files import DESCRIPTION, leftovers, read_text
+from fitnoise.reading.release_files import DESCRIPTION, leftovers
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
 from fitnoise.request.known_totals import ORIGINS
@@ -414,7 +415,7 @@ def release(studio: Studio, request: Request, fields: Mapping[str, Any] | None =
 
 
 def _plan(folder: Folder, plan: str) -> Plan:
-    return Plan.from_json(read_text(folder.plan(plan)))
+    return Plan.load(folder.plan(plan))
 
 
 def _columns(plan: Plan) -> list[str]:

@@ -29,7 +29,8 @@ from typing import Any, NamedTuple, final
 import duckdb
 
 from fitnoise.errors import DomainError, FitnoiseError, ReleaseError, SpecError
-from fitnoise.reading.release_files import DESCRIPTION, read_text, replace_file
+from fitnoise.planning.files import read_text, replace_file
+from fitnoise.reading.release_files import DESCRIPTION
 from fitnoise.request.domain import Domain
 
 SPEC, STUDIO_FOLDER, PLANS = "spec.toml", ".studio", "plans"

@@ -32,11 +32,11 @@ from fitnoise.messages import english, translator
 from fitnoise.planning import what_if
 from fitnoise.planning.comparison import compare
 from fitnoise.planning.comparison import plan as make_plan
+from fitnoise.planning.files import replace_file
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import privacy_curve
 from fitnoise.reading.integer_tables import make_integer_tables
 from fitnoise.reading.release import Release
-from fitnoise.reading.release_files import replace_file
 from fitnoise.reading.verification import Verification, verify
 from fitnoise.request.publication import Publication
 from fitnoise_studio import forms

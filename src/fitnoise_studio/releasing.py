@@ -25,9 +25,10 @@ from typing import Any, final
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.disk import hold
 from fitnoise.kernel.ledger import Ledger, LedgerEntry
+from fitnoise.planning.files import read_text, replace_file
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import charged_before, release
-from fitnoise.reading.release_files import DESCRIPTION, read_text, replace_file, to_json
+from fitnoise.reading.release_files import DESCRIPTION, to_json
 from fitnoise.request.known_totals import confirmation, parse_totals
 from fitnoise_studio.folder import REMOTE_PREFIXES, DraftChanged, Folder, digest
 from fitnoise_studio.workers import command
@@ -598,7 +599,7 @@ def _released(
         raise ledger_changed()
     others = [x.startswith(REMOTE_PREFIXES) for x in data]
     sources = [x if is_remote else folder.inside(x) for x, is_remote in zip(data, others, strict=True)]
-    plan = Plan.from_json(read_text(folder.plan(intent["plan"])))
+    plan = Plan.load(folder.plan(intent["plan"]))
     if plan.hash != intent["plan"]:
         raise ReleaseError(
             "plan-not-as-requested",

@@ -62,6 +62,7 @@ from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.comparison import assembled, compare, mechanisms_of
 from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.examples import examples
+from fitnoise.planning.files import check_plan_place, replace_file, unwritable_place
 from fitnoise.planning.free_queries import plan_free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import count, list_periods, missing_ledger, new_keys, release
@@ -79,25 +80,9 @@ from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables, 
 from fitnoise.reading.labelled_numbers import LabelledNumbers
 from fitnoise.reading.microdata import check_limits, make_records, write_records
 from fitnoise.reading.microdata import check_place as check_microdata_place
-from fitnoise.reading.refusals import (
-    UNWRITTEN,
-    existing_place,
-    missing_package,
-    repeated_table,
-    unknown_table,
-    unwritable_place,
-)
+from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_package, repeated_table, unknown_table
 from fitnoise.reading.release import Release, superseded_pairs, to_write
-from fitnoise.reading.release_files import (
-    check_new_file,
-    check_new_folder,
-    csv_text,
-    leftovers,
-    new_file,
-    read_text,
-    replace_file,
-    write_texts,
-)
+from fitnoise.reading.release_files import check_new_file, check_new_folder, csv_text, leftovers, new_file, write_texts
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, checks_of_files, verify
 from fitnoise.reporting import Report, Section
 from fitnoise.request.attributes import KINDS
@@ -370,7 +355,7 @@ def plan_free_command(
     publication = load_spec(spec)
     composed_with: list[Plan | ChargedPlan]
     if ledger_file is None:
-        composed_with = [Plan.from_json(read_text(f)) for f in files]
+        composed_with = [*map(Plan.load, files)]
     else:
         if not ledger_file.exists():
             raise missing_ledger(ledger_file, "Nothing was planned.")
@@ -402,7 +387,7 @@ def count_command(
     as_json: bool,
 ) -> None:
     """Count for a plan; of the counts nothing is shown."""
-    plan = Plan.from_json(read_text(plan_file))
+    plan = Plan.load(plan_file)
     dropped_records: list[Dropped] = []
     with progress(Message("terminal.progress.counting")) as report_progress:
         count(
@@ -456,7 +441,7 @@ def release_command(
         )
     # An empty tuple writes no tables, None writes all.
     chosen = names if names or no_tables else None
-    plan = Plan.from_json(read_text(plan_file))
+    plan = Plan.load(plan_file)
     price = ceil_dyadic(plan.loss.rho)
     # Only after other plans of the same records can the balance rise by another number than the cost of the plan.
     before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
@@ -496,7 +481,7 @@ def release_command(
 
 def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_json: bool) -> None:
     """Show the state of each period of a series."""
-    plan = Plan.from_json(read_text(plan_file))
+    plan = Plan.load(plan_file)
     _print_report(periods_report(plan, list_periods(plan, ledger=ledger_file, series=series)), as_json)
 
 
@@ -504,7 +489,7 @@ def series_write_command(
     plan_file: Path, period: str, series: Path, ledger_file: Path, output: Path, redraw: bool, as_json: bool
 ) -> None:
     """Write the release of a period that was drawn."""
-    plan = Plan.from_json(read_text(plan_file))
+    plan = Plan.load(plan_file)
     with progress(Message("terminal.progress.writing")):
         done = drawn_period(
             plan, period, ledger=ledger_file, series=series, directory=output, redraw=redraw, notice=say
@@ -754,7 +739,7 @@ def _by_table(files: Sequence[str]) -> dict[str, Path]:
 
 
 def _read(path: Path) -> Plan | Release:
-    return Plan.from_json(read_text(path)) if path.is_file() else Release.read(path)
+    return Plan.load(path) if path.is_file() else Release.read(path)
 
 
 def _derived_tables(
@@ -924,7 +909,7 @@ def ledger_show_command(
     if plot is not None:
         plots.check_place(plot)
     _check_ledger(file, "Make one with a release, or with `fitnoise ledger open`.")
-    plans = [Plan.from_json(read_text(path)) for path in plan_files]
+    plans = [Plan.load(path) for path in plan_files]
     with progress(Message("terminal.progress.checking_chain")), Ledger(file) as ledger:
         count = ledger.verify()
         balances = [ledger.balance(a) for a in ledger.accounts()]
@@ -1093,7 +1078,7 @@ def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: 
 def _write_plan(plan: Plan, output: Path | None) -> None:
     """If a place is given, write a plan there and print the place."""
     if output is not None:
-        replace_file(output, plan.to_json().encode())
+        plan.save(output)
         say(wrote(output))
 
 
@@ -1303,7 +1288,7 @@ def _rehearse_charges(file: Path, plans: Sequence[tuple[str, Plan]]) -> list[Sec
 
 def _plan_account(plan_file: Path, unit: str | None) -> Account:
     """Return the account of a plan, or that of one of its units."""
-    order = Plan.from_json(read_text(plan_file)).order
+    order = Plan.load(plan_file).order
     if unit is None:
         return order.account
     accounts = [order.account, *(account(order.source, u, order.domain) for u in order.units)]
@@ -1354,12 +1339,5 @@ def _listed(accounts: Sequence[Account]) -> str:
 
 def _check_replaceable(path: Path) -> None:
     """Refuse to write over a file that is not a plan, or where nothing can be written."""
-    if path.exists() and (not path.is_file() or '"fitnoise_plan"' not in read_text(path)[:64]):
-        raise ReleaseError(
-            "file-is-no-plan",
-            f"{path.name!r} exists and is not a plan.",
-            "Only a plan is replaced.",
-            "Choose another name.",
-            UNWRITTEN,
-        )
+    check_plan_place(path)
     check_new_file(path, replaces=True)

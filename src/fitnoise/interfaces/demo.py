@@ -22,9 +22,10 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.planning.comparison import plan as make_plan
+from fitnoise.planning.files import unwritable_place
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
-from fitnoise.reading.refusals import existing_place, unwritable_place
+from fitnoise.reading.refusals import existing_place
 from fitnoise.reading.release import Release
 from fitnoise.reading.verification import Verification, verify
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section

@@ -20,10 +20,11 @@ import numpy as np
 from fitnoise.errors import ReleaseError
 from fitnoise.messages import english, translator
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, Curve
+from fitnoise.planning.files import replace_file
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import FACTORS, Sweep, SweepProgress, privacy_curve, sweeps
 from fitnoise.reading.refusals import missing_package
-from fitnoise.reading.release_files import check_new_file, replace_file
+from fitnoise.reading.release_files import check_new_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,6 +15,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any, Self, final
 
 from fitnoise.display import HtmlDisplay
@@ -33,6 +35,7 @@ from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
 from fitnoise.mechanisms.registry import planner_by_name, suitable_planner
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
+from fitnoise.planning.files import check_plan_place, read_text, replace_file
 from fitnoise.planning.joint_axes import with_joint_axes
 from fitnoise.request.arguments import checked
 from fitnoise.request.curves import LossSummary, epsilon_at
@@ -62,7 +65,7 @@ class Plan(HtmlDisplay):
     **Guarantees**
         * `loss` is the cost of everything that is released;
         * `bound` and `gap` keep the guarantees of :class:`TablePart`;
-        * `from_json(to_json())` is an equal plan.
+        * `from_json(to_json())` is an equal plan, and so is `load(save(file))`.
     """
 
     publication: Publication
@@ -355,6 +358,38 @@ class Plan(HtmlDisplay):
     def hash(self) -> str:
         """SHA-256 of the canonical JSON without proofs of claimed prices, metadata and languages, hexadecimal."""
         return self._text_and_hash[1]
+
+    @checked(ReleaseError, "Nothing was written.")
+    def save(self, file: str | PathLike[str]) -> Path:
+        """Write the plan to a file, as `fitnoise plan -o` does. The file may hold another plan, which is replaced.
+
+        Args:
+            file: The place, such as "plan.json".
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            ReleaseError: The place holds something other than a plan, or cannot be written. It stays as it was.
+        """
+        path = Path(file)
+        check_plan_place(path)
+        replace_file(path, self.to_json().encode())
+        return path
+
+    @classmethod
+    @checked(PlanError, "Nothing was read.")
+    def load(cls, file: str | PathLike[str]) -> Self:
+        """Read the file of a plan, with the checks of :meth:`from_json`.
+
+        Args:
+            file: The file, from :meth:`save` or `fitnoise plan -o`.
+
+        Raises:
+            ReleaseError: The file cannot be read.
+            PlanError, SpecError, WorkloadError: As for :meth:`from_json`.
+        """
+        return cls.from_json(read_text(Path(file)))
 
     @classmethod
     @checked(PlanError, "Nothing was measured.")

@@ -50,6 +50,7 @@ from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, s
 from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.messages import Message, english
 from fitnoise.messages import document as message_document
+from fitnoise.planning.files import read_text
 from fitnoise.planning.joint_axes import with_joint_axes
 from fitnoise.reading.contradictions import Distance, refuse_contradicted
 from fitnoise.reading.derived_tables import DerivedTables, Texts
@@ -63,7 +64,7 @@ from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.questions import ReaderQuestion
 from fitnoise.reading.refusals import UNREAD, no_means, refuse_public_totals, repeated_release
 from fitnoise.reading.release import Release, release_identity, superseded_pairs
-from fitnoise.reading.release_files import csv_text, number_columns, read_text, stub_frame
+from fitnoise.reading.release_files import csv_text, number_columns, stub_frame
 from fitnoise.reading.rule_certificates import rule_certificate
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute

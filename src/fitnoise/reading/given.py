@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fitnoise.errors import ReleaseError, advise_name
+from fitnoise.planning.files import read_text
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.impossible_cells import without_rule
 from fitnoise.reading.layouts import releases
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.release import Release
-from fitnoise.reading.release_files import read_text
 from fitnoise.request.arguments import checked
 from fitnoise.request.spec_errors import not_toml
 

@@ -41,6 +41,7 @@ from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.rebuilding import RebuiltTables, SectorTables
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.messages import document as message_document
+from fitnoise.planning.files import read_text
 from fitnoise.reading.contradictions import OrderedNumbers, refuse_contradicted_order
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
@@ -52,7 +53,7 @@ from fitnoise.reading.refusals import (
     unknown_table,
 )
 from fitnoise.reading.release import Release, release_identity
-from fitnoise.reading.release_files import csv_text, read_text, stub_columns
+from fitnoise.reading.release_files import csv_text, stub_columns
 from fitnoise.reading.table_order import OrderedTable, OrderRule, check_tables, parse_rules
 from fitnoise.reading.table_overlap import Sums, TableOverlap
 from fitnoise.request.arguments import checked, refuse_unless_fit

@@ -36,20 +36,13 @@ from fitnoise.kernel.checks import is_integer
 from fitnoise.kernel.domain import JointAxis
 from fitnoise.mechanisms.documents import disagreements, parse
 from fitnoise.messages import COMPLETE_LANGUAGES, Message, Value, ValueKind, translator
+from fitnoise.planning.files import replace_file, unreadable_file
 from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
-from fitnoise.reading.refusals import UNWRITTEN, unreadable_file
+from fitnoise.reading.refusals import UNWRITTEN
 from fitnoise.reading.release import release_identity
-from fitnoise.reading.release_files import (
-    Columns,
-    check_new_file,
-    csv_pieces,
-    field,
-    read_companion,
-    replace_file,
-    to_json,
-)
+from fitnoise.reading.release_files import Columns, check_new_file, csv_pieces, field, read_companion, to_json
 from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOverlap, home_and_leaves
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import CODE, Attribute

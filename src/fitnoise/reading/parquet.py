@@ -41,7 +41,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fitnoise.errors import ReleaseError
-from fitnoise.reading.refusals import unreadable_file
+from fitnoise.planning.files import unreadable_file
 
 MIN_ALLOWED_BYTES = 2**16
 """Bytes that a footer, or the pages of a column, may have however few rows there are."""

@@ -87,34 +87,6 @@ def missing_folder(path: Path) -> ReleaseError:
     )
 
 
-def unwritable_place(name: str, reason: str, outcome: str) -> ReleaseError:
-    """Return the error for a file or folder that the operating system refuses to write.
-
-    Args:
-        name: Subject of the sentence: a quoted name, or a noun phrase with a capital letter.
-        reason: Reason of the operating system.
-        outcome: Sentence that says what did not happen.
-    """
-    return ReleaseError(
-        "place-not-writable",
-        f"{name} cannot be written ({reason}).",
-        "",
-        "Remove this cause, or choose another place.",
-        outcome,
-    )
-
-
-def unreadable_file(path: Path) -> ReleaseError:
-    """Return the error for a file that is missing, no regular file, or not in UTF-8."""
-    return ReleaseError(
-        "file-not-readable",
-        f"{str(path)!r} is missing or unreadable.",
-        "",
-        "Check the path, and the permission to read it.",
-        "The file was not read.",
-    )
-
-
 def missing_package(purpose: str, package: str, extra: str, outcome: str) -> ReleaseError:
     """Return the error for a package that is not installed.
 

@@ -62,6 +62,7 @@ from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.gaussian.series import parted
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind, english
+from fitnoise.planning.files import read_text, reason_of, unwritable_place
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import (
     EntryReference,
@@ -77,21 +78,19 @@ from fitnoise.reading.laws import level
 from fitnoise.reading.linear_forms import AnswerSource
 from fitnoise.reading.means import file_stubs, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin
-from fitnoise.reading.refusals import no_means, repeated_table, unknown_table, unwritable_place
+from fitnoise.reading.refusals import no_means, repeated_table, unknown_table
 from fitnoise.reading.release_files import (
     DECIMALS,
     DESCRIPTION,
     Columns,
     Stub,
     _column,
-    _reason,
     _write,
     clear_leftovers,
     csv_pieces,
     extent,
     field,
     read_parquet,
-    read_text,
     staged,
     stub_columns,
     stub_frame,
@@ -737,7 +736,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 draft.rename(stage / DESCRIPTION)
                 sync_names(stage)
         except (OSError, UnicodeError) as error:
-            raise unwritable_place("The release", _reason(error), "No release was put in its place.") from None
+            raise unwritable_place("The release", reason_of(error), "No release was put in its place.") from None
 
     def _output_frame(self) -> pd.DataFrame:
         names = [q.name for q in self.plan.publication.questions]
@@ -763,7 +762,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         # checked before any file is read: a release that is still being written would otherwise look like a damaged one
         if problem := unfinished(folder):
             raise problem
-        plan = Plan.from_json(read_text(folder / "plan.json"))
+        plan = Plan.load(folder / "plan.json")
         entry, supersedes, reference = _read_entry(folder)
         # plan.json of a series has all periods, and only release.json says how many of them were drawn
         plan = as_drawn(plan, read_text(folder / DESCRIPTION))

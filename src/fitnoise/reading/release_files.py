@@ -9,7 +9,6 @@ import json
 import math
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,12 +21,21 @@ from numpy.typing import NDArray
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.codings import Code
-from fitnoise.kernel.disk import hold, lock, sync_names
-from fitnoise.mechanisms.documents import MAX_DOCUMENT_BYTES
+from fitnoise.kernel.disk import lock, sync_names
 from fitnoise.messages import Message, Value, ValueKind, english
+from fitnoise.planning.files import (
+    UNFINISHED,
+    fresh,
+    leftovers_of,
+    read_text,
+    reason_of,
+    unfinished_path,
+    unreadable_file,
+    unwritable_place,
+)
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
-from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder, unreadable_file, unwritable_place
+from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder
 from fitnoise.request.attributes import FROM, TO
 from fitnoise.request.attributes.binned import cut_text
 from fitnoise.request.domain import RESERVED
@@ -37,9 +45,6 @@ DESCRIPTION = "release.json"
 
 PLAN = "plan.json"
 """The first file of a release that is written."""
-
-_UNFINISHED = r"\.{}\.unfinished-[0-9a-z_]{{8}}"
-"""The name of the folder in which a release is written, after the name of its directory; also for files and ledgers."""
 
 DECIMALS = 6
 """The number of decimals of estimates and margins in CSV files; Parquet files hold the full numbers."""
@@ -75,7 +80,7 @@ def reserved(directory: Path) -> Iterator[None]:
             UNWRITTEN,
         ) from None
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-        raise unwritable_place(repr(directory.name), _reason(error), UNWRITTEN) from None
+        raise unwritable_place(repr(directory.name), reason_of(error), UNWRITTEN) from None
     try:
         yield
     finally:
@@ -141,12 +146,12 @@ def _stage(directory: Path, is_charged: Callable[[], bool]) -> Iterator[Path]:
                 raise existing_place(directory.name, UNWRITTEN)
             directory.parent.mkdir(parents=True, exist_ok=True)
             if directory.exists():  # empty; a mount point cannot be replaced: better known now than after the charge
-                stage = _unfinished_path(directory)
+                stage = unfinished_path(directory)
                 stage.mkdir()
                 stage.rename(directory)
-            stage, held = _fresh(directory)
+            stage, held = fresh(directory)
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-            raise unwritable_place(repr(directory.name), _reason(error), UNWRITTEN) from None
+            raise unwritable_place(repr(directory.name), reason_of(error), UNWRITTEN) from None
         yield stage
         try:
             stage.rename(directory)
@@ -155,7 +160,7 @@ def _stage(directory: Path, is_charged: Callable[[], bool]) -> Iterator[Path]:
             stage = None if is_kept else stage
             raise ReleaseError(
                 "folder-not-moved",
-                f"{directory.name!r} cannot be put in its place ({_reason(error)}).",
+                f"{directory.name!r} cannot be put in its place ({reason_of(error)}).",
                 f"The complete folder is {name!r}, in the same directory." if is_kept else "",
                 "Remove this cause, or choose another place.",
                 "This folder stays there." if is_kept else UNWRITTEN,
@@ -166,7 +171,7 @@ def _stage(directory: Path, is_charged: Callable[[], bool]) -> Iterator[Path]:
         except OSError as error:
             raise ReleaseError(
                 "disk-not-synced",
-                f"{directory.name!r} is in its place, and the disk did not confirm it ({_reason(error)}).",
+                f"{directory.name!r} is in its place, and the disk did not confirm it ({reason_of(error)}).",
                 "",
                 "Check the disk, and read the folder once more.",
                 "The folder stays in its place.",
@@ -197,42 +202,14 @@ def write_texts(directory: Path, texts: Iterable[tuple[str, str]], notice: Calla
                 (stage / name).parent.mkdir(exist_ok=True)
                 (stage / name).write_text(text, encoding="utf-8", newline="")
         except OSError as error:
-            raise unwritable_place(repr(directory.name), _reason(error), "No file stays behind.") from None
+            raise unwritable_place(repr(directory.name), reason_of(error), "No file stays behind.") from None
     return directory
-
-
-def _unfinished_path(directory: Path) -> Path:
-    return directory.parent / f".{directory.name}.unfinished-{secrets.token_hex(4)}"
-
-
-def _fresh(path: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path, int | None]:
-    """Return a new folder next to a place, and the lock on it; None without locks.
-
-    Args:
-        path: The place, from whose name that of the folder follows.
-        make: A function that makes the folder, or a file instead.
-
-    Raises:
-        OSError: It cannot be made.
-    """
-    while True:
-        stage = _unfinished_path(path)
-        make(stage)
-        try:
-            held = hold(stage)
-        except (BlockingIOError, FileNotFoundError):
-            continue  # a release of the same name removed it as a leftover, before it was locked
-        except OSError:
-            return stage, None
-        if stage.exists():
-            return stage, held
-        os.close(held)  # a process cleared it between its making and its locking: try another name
 
 
 def unfinished(folder: Path) -> ReleaseError | None:
     """Return the error for a folder with a name of unfinished releases; None for any other folder."""
     name = Path(os.path.realpath(folder)).name
-    if not re.fullmatch(_UNFINISHED.format(".+"), name, re.DOTALL):
+    if not re.fullmatch(UNFINISHED.format(".+"), name, re.DOTALL):
         return None
     return ReleaseError(
         "unfinished-release",
@@ -261,31 +238,13 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
         * where folders cannot be locked, all of them are left as they are.
     """
     directory = directory.resolve()
-    leftovers = _leftovers(directory.parent, re.escape(directory.name))
+    leftovers = leftovers_of(directory.parent, re.escape(directory.name))
     return [english(_cleared(stage, directory, digest, release=release)) for stage in leftovers if stage.is_dir()]
 
 
 def leftovers(folder: Path) -> list[str]:
     """Return the names of unfinished releases, files and ledgers that killed processes left in a folder."""
-    return [stage.name for stage in _leftovers(folder, ".+")]
-
-
-def _leftovers(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the leftovers of dead processes in a folder with names of a pattern, each held until the next is taken."""
-    pattern = re.compile(_UNFINISHED.format(name), re.DOTALL)
-    try:
-        paths = sorted(p for p in folder.iterdir() if pattern.fullmatch(p.name))
-    except OSError:
-        return
-    for stage in paths:
-        try:
-            held = hold(stage)
-        except OSError:  # a living process holds it; or nothing can be locked here, and then nothing is removed
-            continue
-        try:
-            yield stage
-        finally:
-            os.close(held)
+    return [stage.name for stage in leftovers_of(folder, ".+")]
 
 
 def check_new_file(path: Path, *, replaces: bool = False) -> None:
@@ -319,32 +278,6 @@ def check_new_folder(path: Path) -> None:
         raise unwritable_place(repr(path.name), os.strerror(reason), UNWRITTEN)
 
 
-def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Replace a file completely or not at all; mode: its permissions, from the start.
-
-    The new file is written next to its place. A leftover of a killed process there is removed.
-
-    Raises:
-        ReleaseError: The file cannot be written; the old file is unchanged.
-    """
-    stage: Path | None = None
-    held: int | None = None
-    try:
-        for leftover in filter(Path.is_file, _leftovers(path.parent, re.escape(path.name))):
-            leftover.unlink()
-        # the empty file has the permissions already: the content cannot be read more widely before it has its name
-        stage, held = _fresh(path, lambda p: p.touch(mode, exist_ok=False))
-        stage.write_bytes(content)
-        stage.replace(path)
-    except OSError as error:
-        if stage is not None:
-            stage.unlink(missing_ok=True)
-        raise unwritable_place(repr(path.name), _reason(error), "The place stays as it was.") from None
-    finally:
-        if held is not None:
-            os.close(held)
-
-
 def new_file(path: Path, content: bytes) -> None:
     """Create a complete file where nothing is, or none; remove the leftovers that killed processes left for it.
 
@@ -352,9 +285,9 @@ def new_file(path: Path, content: bytes) -> None:
         FileExistsError: Something is there, which stays as it was.
         OSError: The file cannot be written.
     """
-    for leftover in filter(Path.is_file, _leftovers(path.parent, re.escape(path.name))):
+    for leftover in filter(Path.is_file, leftovers_of(path.parent, re.escape(path.name))):
         leftover.unlink()
-    stage, held = _fresh(path, lambda p: p.touch(exist_ok=False))
+    stage, held = fresh(path, lambda p: p.touch(exist_ok=False))
     try:
         stage.write_bytes(content)
         with contextlib.suppress(OSError):  # a link never replaces anything; some disks have no links
@@ -387,10 +320,6 @@ def _charged_by(stage: Path) -> object:
         return json.loads(read_text(stage / DESCRIPTION))["ledger"]["digest"]
     except (ReleaseError, ValueError, KeyError, TypeError):
         return None
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or type(error).__name__
 
 
 Stub = Mapping[str, Sequence[Code | float]]
@@ -546,42 +475,6 @@ def field(label: str | int) -> str:
     if isinstance(label, str) and _RUN.match(text):
         text = "'" + text
     return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]|^\s|\s$|^$', text) else text
-
-
-def read_text(path: Path) -> str:
-    """Return a text file with its line ends, or raise ReleaseError if it is unreadable, or too large for a plan."""
-    if path.parent.is_file():  # a file of a folder was given, and not the folder
-        is_neighbour = (path.parent.parent / path.name).is_file()
-        raise ReleaseError(
-            "file-in-place-of-folder",
-            f"{path.parent.name!r} is a file.",
-            f"It must be a folder with the file {path.name!r}.",
-            f"Give the folder {str(path.parent.parent)!r}." if is_neighbour else "Give such a folder.",
-            "The file was not read.",
-        )
-    try:
-        if not path.is_file():  # to open a pipe would wait for a writer
-            raise OSError
-        if path.stat().st_size > MAX_DOCUMENT_BYTES:
-            raise ReleaseError(
-                "file-too-large",
-                f"{path.name!r} is larger than any plan or release.json.",
-                f"This fitnoise reads at most {MAX_DOCUMENT_BYTES:,} bytes.",
-                "Check the path.",
-                "The file was not read.",
-            )
-        with path.open(encoding="utf-8", newline="") as file:
-            return file.read()
-    except OSError:
-        raise unreadable_file(path) from None
-    except UnicodeDecodeError:
-        raise ReleaseError(
-            "file-not-utf8",
-            f"{path.name!r} is no text in UTF-8.",
-            "",
-            "Save the file in the encoding UTF-8.",
-            "The file was not read.",
-        ) from None
 
 
 def read_companion(path: Path, companion: Path) -> str:

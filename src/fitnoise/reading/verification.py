@@ -33,6 +33,7 @@ from fitnoise.mechanisms.documents import ROUNDING, disagreements, parse
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.accounting import LedgerLine, UnitPrice
+from fitnoise.planning.files import read_text
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
 from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE
@@ -65,7 +66,6 @@ from fitnoise.reading.release_files import (
     files_fault,
     links,
     number_columns,
-    read_text,
     says,
     to_json,
     unfinished,

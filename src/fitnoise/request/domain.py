@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self, final
 
+from fitnoise.display import HtmlDisplay
 from fitnoise.errors import DomainError
 from fitnoise.kernel.domain import Domain as AxisDomain
 from fitnoise.kernel.domain import JointAxis, unknown_attribute
@@ -49,7 +50,7 @@ DERIVED = ("low", "high", "told", "simulated_bias", "reliability", QUANTILE)
 
 @final
 @dataclass(frozen=True, init=False)
-class Domain(Mapping[str, Attribute]):
+class Domain(Mapping[str, Attribute], HtmlDisplay):
     """Named attributes, in order: `Domain(state=Categorical(codes), age=Ordered(0, 85))`.
 
     A mapping may be given instead, for names that are not Python identifiers. Levels of a hierarchy can be looked up by

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
+from fitnoise.display import HtmlDisplay
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.checks import describe_value
@@ -1052,7 +1053,7 @@ class TableSequence(LazySequence[Table]):
 
 @final
 @dataclass(frozen=True)
-class Workload:
+class Workload(HtmlDisplay):
     """The tables to publish over a domain.
 
     Args:

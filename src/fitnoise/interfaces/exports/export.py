@@ -26,12 +26,13 @@ from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
 from fitnoise.interfaces.wording import language_of, wording
 from fitnoise.messages import Translator
+from fitnoise.planning.files import replace_file
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of, releases
 from fitnoise.reading.refusals import UNWRITTEN, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.release_files import check_new_file, check_new_folder, replace_file, write_texts
+from fitnoise.reading.release_files import check_new_file, check_new_folder, write_texts
 from fitnoise.reading.table_sampling import ListedErrors, list_errors, listed_arrays
 from fitnoise.reading.verification import Verification, checks_of_files
 from fitnoise.request.arguments import checked

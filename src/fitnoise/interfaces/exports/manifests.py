@@ -19,11 +19,12 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.mechanisms.documents import parse
 from fitnoise.messages import Message, Value, ValueKind
+from fitnoise.planning.files import read_text
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE, DerivedTables
 from fitnoise.reading.layouts import Tabled, releases
 from fitnoise.reading.release import outputs_digest
-from fitnoise.reading.release_files import files_fault, links, read_companion, read_text, to_json
+from fitnoise.reading.release_files import files_fault, links, read_companion, to_json
 from fitnoise.reading.verification import Check, error_fault
 
 FORMAT = 3

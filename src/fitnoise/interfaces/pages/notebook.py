@@ -1,4 +1,4 @@
-"""Notebook views of plans, releases, answers to readers, and comparisons: fragments of the pages."""
+"""Notebook views of requests, plans, releases, answers to readers, and comparisons: fragments of the pages."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Mark, Scale
 from fitnoise.interfaces.pages.fragments import environment, fragment, render_table, report, style
 from fitnoise.interfaces.reports.comparisons import comparison_report
+from fitnoise.interfaces.reports.requests import domain_report, workload_report
 from fitnoise.messages import NOTHING, english, translator
 from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
@@ -22,6 +23,8 @@ from fitnoise.reading.description import statistic
 from fitnoise.reading.labelled_numbers import LabelledNumbers
 from fitnoise.reading.layouts import Tabled, decimals, layout, publication_of
 from fitnoise.reading.release import Release
+from fitnoise.request.domain import Domain
+from fitnoise.request.workloads import Workload
 
 MAX_ROWS = 60
 """The largest number of rows that a notebook shows of an answer or of a large table; if there are more, the first."""
@@ -47,6 +50,16 @@ def html(thing: object) -> str | None:
 def _inner(thing: object) -> str:
     """Return HTML that is escaped already."""
     raise TypeError(f"notebooks show no {type(thing).__name__}")
+
+
+@_inner.register
+def _(domain: Domain) -> str:
+    return report(domain_report(domain))
+
+
+@_inner.register
+def _(workload: Workload) -> str:
+    return report(workload_report(workload))
 
 
 @_inner.register

@@ -32,6 +32,7 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.wording import language_of, wording
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.messages import Message, Translator, Value, ValueKind
+from fitnoise.planning.files import read_text, replace_file
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
@@ -39,7 +40,7 @@ from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.layouts import Tabled, layout, publication_of, releases
 from fitnoise.reading.refusals import UNWRITTEN, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.release_files import check_new_file, read_text, replace_file
+from fitnoise.reading.release_files import check_new_file
 from fitnoise.reading.table_sampling import ListedErrors, list_errors, listed_arrays
 from fitnoise.reading.verification import Check, error_fault
 from fitnoise.reporting import Report
