@@ -120,6 +120,8 @@ ASSIGNED = re.compile(
 
 ALLOWED = {
     ("algebra.backends", "_libraries().limit"): "the first thread within sets it, and the last puts it back, by a lock",
+    ("planning.comparison", "logging.getLogger"): "the logger of its own package, without a level or a handler",
+    ("publishing", "logging.getLogger"): "likewise",
     ("interfaces.streams", "os.dup2"): "the command is the process, and it ends",
     ("interfaces.cli", "signal.getsignal"): "looks, and changes nothing",
     ("interfaces.cli", "signal.signal"): "the command is the process; in its main thread, and put back",

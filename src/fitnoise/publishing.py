@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -49,6 +50,9 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.known_totals import TotalsFile, confirmation, parse_totals
 from fitnoise.request.workloads import list_names
 from fitnoise.solving.witnesses import claimed
+
+_log = logging.getLogger("fitnoise.publishing")
+"""Receives the steps of releases. No record has a value or a number of records of the data, a scale, or a time."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -202,6 +206,7 @@ def release(
         totals=totals,
     )
     target, course = None if directory is None else Path(directory), _Course(ledger)
+    _log_step("release-started", "releasing plan %s", plan=plan.hash, ledger=_path(ledger))
     # in this order: after an error the stack closes the ledger, and then its entries are read for the outcome
     with course.stating_outcome(), contextlib.ExitStack() as stack:
         # a new ledger is made after the rehearsal, so that no error before it leaves a file
@@ -213,8 +218,7 @@ def release(
         if target is not None and book is not None:
             ready = _in_place(call, book, target, tables)
             if ready is not None:
-                name = Value("directory", target.name, ValueKind.CODE)
-                call.notice(english(Message("terminal.notice.in_place", (name,))))
+                call.inform("release-found", "terminal.notice.in_place", directory=target.name)
                 return ready
         with contextlib.nullcontext() if target is None else staged(target, course.is_charged) as stage:
             for leftover in () if target is None else clear_leftovers(target):
@@ -230,13 +234,12 @@ def release(
             else:
                 counter = call.counter()
                 call.verify_earlier(book)  # takes longest, so the data are opened before
-                call.progress("rehearsing without data")
+                call.enter("rehearsing without data")
                 _rehearse(released_plan, stage, table_names, call.supersedes, totals)
                 book = book or _opened_ledger(ledger, stack)
                 measured = call.measured(counter, book, course.stages, unfinished)
             if unfinished is not None:
-                entry = Value("entry", measured.charge.sequence)
-                call.notice(english(Message("terminal.notice.charged_before", (entry,))))
+                call.inform("charge-found", "terminal.notice.charged_before", entry=measured.charge.sequence)
             assert book is not None  # noqa: S101 - a ledger was opened before any draw, or the drawn answers are in it
             # until the folder is in its place no other process may take this charge for an unfinished one
             stack.enter_context(AnswerFolder(book).holding(measured.charge))
@@ -246,13 +249,29 @@ def release(
                 else _series_release(released_plan, [*_before(turn, book), measured], book)
             )
             if stage is not None:
-                call.progress("writing the tables")
+                call.enter("writing the tables")
                 result._fill(stage, table_names)
         course.placed = True  # the end of the block above has moved the folder
         _tidy(book, measured.charge, target)
-    if counter is not None:
-        _report_dropped(counter, notice, dropped)
+    _log_step("released", "released entry %s", entry=measured.charge.sequence, directory=_path(directory))
+    _report_dropped(counter, notice, dropped)
     return result
+
+
+def _log_step(event: str, text: str, **values: Any) -> None:
+    """Log a step of a release. The first of the values fills the text."""
+    _log.info(text, next(iter(values.values())), extra={"event": event, **values})
+
+
+def _enter(stage: str, progress: Callable[[str], None]) -> None:
+    # the share of the data that is counted is not logged: its steps depend on the number of records
+    _log_step("stage", "%s", stage=stage)
+    progress(stage)
+
+
+def _path(path: str | os.PathLike[str] | Ledger | None) -> str | None:
+    """Return a path as the caller gave it; None for an open ledger, or without a path."""
+    return None if path is None or isinstance(path, Ledger) else os.fspath(path)
 
 
 def _refuse_revision(supersedes: str | os.PathLike[str] | None, reason: str | None, *, is_series: bool) -> None:
@@ -446,18 +465,29 @@ class _Call:
         sentence = confirmation(self.totals.name, stated, self.plan.publication.unit.name)
         return superseded | {"public_totals": self.totals.sha256, "confirmed": sentence}
 
+    def enter(self, stage: str) -> None:
+        """Log the name of a stage, and pass it to the recipient."""
+        _enter(stage, self.progress)
+
+    def inform(self, event: str, text_id: str, **values: str | int) -> None:
+        """Log a finding of the ledger, and pass its sentence to the recipient."""
+        kinds = {str: ValueKind.CODE, int: ValueKind.TEXT}
+        sentence = english(Message(text_id, tuple(Value(k, x, kinds[type(x)]) for k, x in values.items())))
+        _log.info("%s", sentence, extra={"event": event, "plan": self.plan.hash, **values})
+        self.notice(sentence)
+
     def verify_earlier(self, book: Ledger | None) -> None:
         """Raise ReleaseError unless the superseded release verifies with the ledger."""
         if self.earlier is None:
             return
-        self.progress("verifying the superseded release")
+        self.enter("verifying the superseded release")
         failed = next((x for x in verification.verify(self.earlier, ledger=book).checks if not x.holds), None)
         if failed is not None:
             raise _not_verified(self.earlier, f" {english(failed.claim)}: {english(failed.finding)}.")
 
     def counter(self) -> Counter:
         """Open the data."""
-        self.progress("opening the data")
+        self.enter("opening the data")
         return _opened(self.plan, self.data, self.table, self.key)
 
     def measured(self, counter: Counter, book: Ledger, stages: Stages, unfinished: LedgerEntry | None) -> Measurement:
@@ -467,20 +497,23 @@ class _Call:
         """
         if self.turn is not None:
             _before(self.turn, book)  # raises if the answers of an earlier period are lost: before any charge
-        self.progress("counting, charging and measuring")
+        self.enter("counting, charging and measuring")
 
         def counted(fraction: float) -> None:
             self.progress(f"counting, {fraction:.0%}")
 
         if self.turn is not None:
             turn = self.turn
-            return draw(turn.series, turn.period, counter, book, turn.folder, stages=stages, progress=counted)
-        order, note = self.plan.order, self.note
-        # the ledger's own check does not distinguish corrections from the release that they supersede
-        once = not self.is_repeat and not self.supersedes
-        return measure(
-            order, counter, book, unfinished=unfinished, once=once, note=note, stages=stages, progress=counted
-        )
+            done = draw(turn.series, turn.period, counter, book, turn.folder, stages=stages, progress=counted)
+        else:
+            order, note = self.plan.order, self.note
+            # the ledger's own check does not distinguish corrections from the release that they supersede
+            once = not self.is_repeat and not self.supersedes
+            done = measure(
+                order, counter, book, unfinished=unfinished, once=once, note=note, stages=stages, progress=counted
+            )
+        _log_step("charged", "entry %s is charged", entry=done.charge.sequence, plan=self.plan.hash)
+        return done
 
 
 _NOTHING = "Nothing was measured and nothing was charged."
@@ -711,10 +744,10 @@ def _drawn_before(turn: _PeriodTurn, path: Path | None, book: Ledger, stages: St
 
 
 def _report_dropped(
-    counter: Counter, notice: Callable[[str], None] | None, dropped: Callable[[Dropped], None] | None
+    counter: Counter | None, notice: Callable[[str], None] | None, dropped: Callable[[Dropped], None] | None
 ) -> None:
     """Give the operator the number of records that were dropped; last of all, because a callback may fail."""
-    if (dropped_records := counter.dropped) is not None:
+    if counter is not None and (dropped_records := counter.dropped) is not None:
         (notice or (lambda _: None))(str(dropped_records))
         (dropped or (lambda _: None))(dropped_records)
 
@@ -841,6 +874,7 @@ def read_period(
         result = _series_release(released_plan, draws, book)
         if stage is not None:
             result._fill(stage, table_names)
+    _log_step("period-read", "read period %s", period=period, plan=plan.hash)
     return result
 
 
@@ -1051,11 +1085,12 @@ def count(
     if public_key is not None:
         read_key(public_key, PUBLIC)  # raises before the data are opened, which may take long
     # the place and the key are checked first: to count and then fail would read confidential data for nothing
-    report_stage("opening the data")
+    _enter("opening the data", report_stage)
     counter = _opened(plan, data, table, None)
-    report_stage("counting")
+    _enter("counting", report_stage)
     content = sealed(plan.order, counter, public_key, progress=lambda x: report_stage(f"counting, {x:.0%}"))
     replace_file(path, content, 0o600)  # for its owner only, sealed or not
+    _log_step("counts-written", "wrote %s", file=os.fspath(file), plan=plan.hash)
     _report_dropped(counter, notice, dropped)
     return path
 
@@ -1115,7 +1150,9 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
             place="table",
         )
     source = publication.source if table is None else replace(publication.source, table=table)
-    return open_counter(data, publication.domain.axes, source, publication.unit.bound, key=key)
+    counter = open_counter(data, publication.domain.axes, source, publication.unit.bound, key=key)
+    _log_step("data-opened", "opened data for %s", engine=type(counter).__name__)
+    return counter
 
 
 def _rehearse(

@@ -7,6 +7,7 @@ an (ε, δ). So the choice uses no data, and the comparison is shown.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,8 @@ from fitnoise.solving.statuses import status_message
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_log = logging.getLogger("fitnoise.planning")
 
 
 @checked(SpecError, "No plan was made.")
@@ -158,12 +161,16 @@ def plan(
     if publication.privacy is Privacy.AUTO and publication.groups:
         if refine or gap is not None:
             raise matrix.refined_without_zcdp()
-        return compare(publication, device=device, seconds=seconds, progress=progress).plan
-    effort = SearchOptions(
-        gap, refine, None if start is None else start.table_part, device, max_iterations, progress, seconds
-    )
-    parts = [plan_tables(tables, effort) for tables in publication.groups]
-    return assembled(publication, parts, mechanisms_of(publication))
+        result = compare(publication, device=device, seconds=seconds, progress=progress).plan
+    else:
+        effort = SearchOptions(
+            gap, refine, None if start is None else start.table_part, device, max_iterations, progress, seconds
+        )
+        parts = [plan_tables(tables, effort) for tables in publication.groups]
+        result = assembled(publication, parts, mechanisms_of(publication))
+    if _log.isEnabledFor(logging.INFO):  # the hash of a plan needs its complete document
+        _log.info("made plan %s", result.hash, extra={"event": "plan-made", "plan": result.hash, "rho": result.rho})
+    return result
 
 
 def mechanisms_of(publication: Publication) -> tuple[ChosenMechanism, ...]:
