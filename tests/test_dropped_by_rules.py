@@ -1,6 +1,8 @@
 """Records that a rule calls impossible: every source leaves them out or refuses them, and the charge follows."""
 
+import contextlib
 import itertools
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +12,14 @@ import pytest
 import fitnoise as fn
 import zoo
 from engines import ENGINES
-from fitnoise.engines import open_counter, sql
+from fitnoise.engines import duck, engine_check, open_counter, sql, statements
+from fitnoise.engines.dialects import SQLITE
 from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.engines.rules import RuleColumn
 from fitnoise.kernel import noise
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED
 from fitnoise.kernel.counting import Dropped
+from fitnoise.kernel.counting.trial import ColumnKind, PersonTrial
 from fitnoise.kernel.domain import axis_key
 from fitnoise.kernel.units import DataSource, Neighbours, Pattern, RecordBound
 from fitnoise.messages import english
@@ -23,11 +27,12 @@ from fitnoise.planning.shared_columns import counted_jointly
 from fitnoise.reading.description import universe_messages
 from fitnoise.request.documents import Spec, load_spec
 from fitnoise_check.plan import check
-from laws.counting import DROP, REFUSE
+from laws.counting import DROP, REFUSE, leaks_nothing
 from laws.releases import released
 from records import Records
 from refused import refused
 from replayed_noise import Replay
+from test_databases import DUCKDB, few, in_duckdb
 
 PLACES = fn.Hierarchy(["state", "county"], [("A", "a1"), ("A", "a2"), ("B", "b1")])
 DOMAIN = fn.Domain(
@@ -165,6 +170,132 @@ def test_a_column_states_each_record_of_a_rule():
     rule = RuleColumn(("a", "b"), np.array([[False, True], [True, False]]), REFUSED)
     cells = {"a": np.array([0, 0, 1, 1, OUTSIDE, 0]), "b": np.array([0, 1, 0, 1, 1, DROPPED]), "c": np.zeros(6)}
     assert rule.cells(cells).tolist() == [0, REFUSED, REFUSED, 0, 0, 0]
+
+
+# --- the trial ------------------------------------------------------------
+
+HASHED = replace(DUCKDB, digest="md5({x})", bytes="octet_length({c})")
+SQL = RuleColumn.sql
+
+
+def allowed(rule):
+    return replace(rule, excluded=~rule.excluded)
+
+
+def unknown(cells):
+    return {a: f"NULLIF({c}, 0)" for a, c in cells.items()}
+
+
+SQL_FLAWS = {
+    "excludes nothing": lambda rule, cells, int64: "0",
+    "excludes all": lambda rule, cells, int64: "1",
+    "excludes what it does not know": lambda rule, cells, int64: f"1 - {SQL(allowed(rule), unknown(cells), int64)}",
+    "compares with NULL": lambda rule, cells, int64: SQL(allowed(rule), cells, int64).replace("IN (", "NOT IN (NULL, "),
+    "exchanges the attributes": lambda rule, cells, int64: SQL(replace(rule, names=rule.names[::-1]), cells, int64),
+}
+"""Faults of an engine's statement about a rule, two of them by three-valued logic."""
+
+
+def in_capitals(right):
+    """Make the engine compare texts without their case, where it applies rules."""
+
+    def fields_with_rules(d, fields, rules):
+        texts = {a: replace(f, column=f"upper({f.column})") for a, f in fields.items() if f.kind is ColumnKind.TEXT}
+        return right(d, fields | texts, rules) | fields
+
+    return fields_with_rules
+
+
+def without_rules(right):
+    """Make the engine report what attributes drop, and not what rules drop."""
+
+    def lose(fetch, d, relation, fields, lost, **options):
+        right(fetch, d, relation, {a: f for a, f in fields.items() if not f.column.startswith("CASE")}, lost, **options)
+
+    return lose
+
+
+FLAWS = {name: (RuleColumn, "sql", lambda _, flaw=flaw: flaw) for name, flaw in SQL_FLAWS.items()} | {
+    "compares texts without their case": (engine_check, "with_rules", in_capitals),
+    "does not report what rules drop": (statements, "_lose", without_rules),
+}
+"""Faults of engines: the place of the fault, and the faulty function made of the right one."""
+
+
+def tried(rules, d=DUCKDB, fetch=None, *, drop=True):
+    engine_check.refuse_unless_right(fetch or in_duckdb(), d, "the database", drop=drop, rules=rules)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("rules", [DROP, REFUSE])
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_an_engine_that_excludes_other_records_is_not_admitted(flaw, rules, monkeypatch):
+    owner, name, build = FLAWS[flaw]
+    with few("words", "range"):
+        tried(rules, drop=False)
+        monkeypatch.setattr(owner, name, build(getattr(owner, name)))
+        tried(None, drop=False)
+        for drop in (True, False):
+            with refused("data.engine-counts-differently") as caught:
+                tried(rules, drop=drop)
+            leaks_nothing(caught.value)
+
+
+@pytest.mark.parametrize("rules", [DROP, REFUSE])
+@pytest.mark.parametrize("drop", [True, False])
+def test_records_that_are_read_out_are_tried_by_the_same_rules(rules, drop, monkeypatch):
+    """SQLite hands over its records, and this process applies the rules."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection, few("words", "range"):
+        how = {"d": SQLITE, "fetch": lambda statement: [connection.execute(statement).fetchall()], "drop": drop}
+        tried(rules, **how)
+        original = RuleColumn.cells
+        monkeypatch.setattr(RuleColumn, "cells", lambda rule, cells: 0 * original(rule, cells))
+        with refused("data.engine-counts-differently"):
+            tried(rules, **how)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_an_engine_that_excludes_other_records_of_persons_is_not_admitted(flaw, monkeypatch):
+    def bounded(*, drop):
+        engine_check.refuse_unless_bounded(in_duckdb(), HASHED, "the database", ColumnKind.TEXT, drop=drop)
+
+    owner, name, build = FLAWS[flaw]
+    for drop in (True, False):
+        bounded(drop=drop)
+    monkeypatch.setattr(owner, name, build(getattr(owner, name)))
+    for drop in (True, False):
+        if not drop and flaw == "does not report what rules drop":
+            bounded(drop=drop)  # nothing is dropped
+            continue
+        with refused("data.engine-bounds-differently") as caught:
+            bounded(drop=drop)
+        leaks_nothing(caught.value)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("kind", [ColumnKind.TEXT, ColumnKind.INTEGER])
+@pytest.mark.parametrize("flaw", SQL_FLAWS)
+def test_duckdb_counts_no_persons_if_it_excludes_other_records(flaw, kind, monkeypatch):
+    monkeypatch.setattr(duck, "_BOUNDED", set())
+    for shares, merge in ((False, False), (True, False), (False, True)):
+        duck._refuse_unless_bounded(PersonTrial(kind, shares=shares, merge=merge))
+    duck._BOUNDED.clear()
+    monkeypatch.setattr(RuleColumn, "sql", SQL_FLAWS[flaw])
+    for shares, merge in ((False, False), (True, False), (False, True)):
+        with refused("data.engine-bounds-differently"):
+            duck._refuse_unless_bounded(PersonTrial(kind, shares=shares, merge=merge))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_are_tried_by_rules_if_the_domain_has_some(engine, tmp_path, rng, monkeypatch):
+    tried_rules = []
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, rules, **__: tried_rules.append(rules))
+    for domain, source, expected in ((RULED, BOTH, DROP), (RULED, DataSource(), REFUSE), (DOMAIN, BOTH, None)):
+        frame = rows(rng, 20)
+        frame = frame[~np.any(by_rules(frame), axis=0) & (frame["sex"] != "x")]
+        counter_of(engine, tmp_path, frame, domain, source).count([()])
+        assert tried_rules.pop() == expected
 
 
 # --- the charge ------------------------------------------------------------

@@ -32,7 +32,7 @@ from fitnoise.engines.frames import from_frame
 from fitnoise.engines.joint_tables import joint_tables
 from fitnoise.engines.paths import FilePath
 from fitnoise.engines.record_files import from_path
-from fitnoise.engines.rules import RuleColumn, RuledRows, Rules, rule_columns
+from fitnoise.engines.rules import RuledRows, Rules, rule_columns
 from fitnoise.engines.sources import (
     DATE_COLUMN_TEXT,
     ColumnRequest,
@@ -562,20 +562,13 @@ def _left_out_sql(records: str, columns: Mapping[str, str], domain: Domain, boun
 
 def _with_rules(records: str, columns: Mapping[str, str], rules: Rules) -> tuple[str, dict[str, str]]:
     """Return SQL with a column for each rule about impossible cells, as if it were an attribute; and all columns."""
-    names, flags = dict(columns), ["*"]
-    for i, (name, rule) in enumerate(rules.items()):
-        cells, index = [columns[a] for a in rule.names], "CAST(0 AS BIGINT)"
-        for cell, size in zip(cells, rule.excluded.shape, strict=True):
-            index = f"({index}) * {size} + {cell}"
-        is_out = " AND ".join([*(f"{cell} >= 0" for cell in cells), f"{index} IN ({_listed(rule)})"])
-        flags.append(f"CAST(CASE WHEN {is_out} THEN {rule.action} ELSE 0 END AS SMALLINT) AS r{i}")
-        names[name] = f"r{i}"
-    return f"SELECT {', '.join(flags)} FROM ({records}) ruled" if rules else records, names
-
-
-def _listed(rule: RuleColumn) -> str:
-    """Return the places of the combinations that a rule excludes, in C order."""
-    return ", ".join(map(str, np.flatnonzero(rule.excluded).tolist()))
+    int64 = "CAST({x} AS BIGINT)"
+    cells = {a: f"greatest({int64.format(x=column)}, -1) + 1" for a, column in columns.items()}
+    flags = [
+        f"CAST({rule.action} * {rule.sql(cells, int64)} AS SMALLINT) AS r{i}" for i, rule in enumerate(rules.values())
+    ]
+    names = {**columns, **{name: f"r{i}" for i, name in enumerate(rules)}}
+    return f"SELECT {', '.join(['*', *flags])} FROM ({records}) ruled" if rules else records, names
 
 
 _IS_ID = f"octet_length(p) BETWEEN 1 AND {MAX_ID_BYTES}"
@@ -641,14 +634,10 @@ def _refuse_unless_bounded(person_trial: PersonTrial) -> None:
     bound = RecordBound("id", person_trial.limit, person_trial.tried, ("z",) if person_trial.merge else ())
     source = DataSource(outside_domain=OutsideDomain.DROP)
     counter = DuckCounter(_KnownPersons(person_trial), person_trial.domain, source, bound=bound)
-    margins = person_trial.margins(drop=True)
-    used_margins = [tuple(a for a in m if a != ID_KEY) for m in margins]
-    counts, _ = counter._counted(used_margins, ProgressFilter(None), informed=False)
-    # Of ids there is one cell.
-    by_margin = {m: x[..., np.newaxis] if ID_KEY in m else x for m, x in zip(margins, counts.values(), strict=True)}
+    counts, dropped = counter._counted(person_trial.margins(drop=True), ProgressFilter(None), informed=False)
     number = None if person_trial.shares else counter._uncounted(bound)
     action = "Install the version that fitnoise requires."
-    person_trial.refuse_unless_right(by_margin, {}, number, what="DuckDB", action=action, drop=True)
+    person_trial.refuse_unless_right(counts, dropped or {}, number, what="DuckDB", action=action)
     _BOUNDED.add(key)
 
 

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from fitnoise.engines.dialects import Dialect
-from fitnoise.engines.statements import Fetch, Field, PersonColumn, count, left_out, prepared
+from fitnoise.engines.rules import rule_columns
+from fitnoise.engines.statements import Fetch, Field, PersonColumn, count, left_out, prepared, with_rules
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Coding, Range
+from fitnoise.kernel.codings import DROPPED, REFUSED, Coding, Range
 from fitnoise.kernel.counting import trial
-from fitnoise.kernel.counting._base import Margin, Margins, ProgressFilter
+from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
 from fitnoise.kernel.counting.trial import (
     FIRST_DAY,
     HELD,
@@ -28,14 +29,23 @@ from fitnoise.kernel.counting.trial import (
     PersonTrial,
     counts_known_records,
     known_days,
+    ruled_domain,
     trial_columns,
 )
 from fitnoise.kernel.dates import DateField, DatePart
-from fitnoise.kernel.units import NO_PATTERN, Pattern
+from fitnoise.kernel.domain import NO_RULES
+from fitnoise.kernel.units import NO_PATTERN, DataSource, OutsideDomain, Pattern
 
 
 def refuse_unless_right(
-    fetch: Fetch, d: Dialect, what: str, *, drop: bool, with_missing: bool = False, amounts: bool = False
+    fetch: Fetch,
+    d: Dialect,
+    what: str,
+    *,
+    drop: bool,
+    with_missing: bool = False,
+    amounts: bool = False,
+    rules: OutsideDomain | None = None,
 ) -> None:
     """Raise DataError if an engine counts known records otherwise than is declared.
 
@@ -46,10 +56,16 @@ def refuse_unless_right(
         drop: True if records outside the domain will be dropped, and not reported.
         with_missing: True if absent values will be distinguished from those outside.
         amounts: True if amounts will be summed.
+        rules: The action for records in impossible cells; default there are no rules about these.
     """
     base = {**trial.CODINGS, **(trial.MISSING_CODINGS if with_missing else {})}
-    parts = [base, trial.AMOUNTS] if amounts else [base]  # two statements, as engines bound the length of a statement
-    if not all(_right(fetch, d, codings, drop=drop) for codings in parts):
+    parts = [base, trial.AMOUNTS] if amounts else [base]  # engines bound the length of a statement
+    is_right = all(_right(fetch, d, codings, drop=drop) for codings in parts)
+    ruled = {a: c for a, c in base.items() if a in trial.RULED}
+    # Only if records are dropped do the tables show which ones a rule excludes. Their number can be right by accident.
+    for action in dict.fromkeys((OutsideDomain.DROP, rules)) if rules is not None else ():
+        is_right = is_right and _right(fetch, d, ruled, drop=drop, rules=action)
+    if not is_right:
         raise DataError(
             "engine-counts-differently",
             f"A trial shows that {what} does not count known records as declared.",
@@ -89,6 +105,9 @@ def refuse_unless_bounded(
     kind = kind if kind in d.types else ColumnKind.TEXT
     trial_of_persons = PersonTrial(kind, pattern, shares, merge)
     fields = {a: Field(c.coding, c.kind, f"source.{a}") for a, c in trial_of_persons.columns.items()}
+    rules = rule_columns(
+        trial_of_persons.domain, DataSource(outside_rules=OutsideDomain.DROP if drop else OutsideDomain.REFUSE)
+    )
     merged = ("z",) if merge else ()
     person = replace(
         PersonColumn(kind, "source.id", tuple(fields), trial_of_persons.limit, trial_of_persons.tried), merge=merged
@@ -99,10 +118,14 @@ def refuse_unless_bounded(
     rows = d.rows([*fields, "nth"], ([*literals, str(i)] for i, literals in enumerate(records)))
     columns = ", ".join(["id", *fields])
     relation = f"(SELECT {columns} FROM ({ids}) ids CROSS JOIN ({rows}) own WHERE nth < many)"  # noqa: S608 - literals
-    margins, gauge = trial_of_persons.margins(drop=drop), ProgressFilter(None)
-    counts, outside = count(fetch, d, relation, fields, margins, gauge, drop=drop, person=person, is_trial=True)
-    number = left_out(fetch, d, relation, fields, person, drop=drop) if uncounted else None
-    trial_of_persons.refuse_unless_right(counts, outside, number, what=what, drop=drop)
+    margins, gauge, lost = trial_of_persons.margins(drop=drop), ProgressFilter(None), Lost() if drop else None
+    fields = with_rules(d, fields, rules)
+    counts, outside = count(
+        fetch, d, relation, fields, margins, gauge, drop=drop, person=person, is_trial=True, lost=lost, rules=rules
+    )
+    dropped = outside if lost is None else lost.report(trial_of_persons.domain)
+    number = left_out(fetch, d, relation, fields, person, drop=drop, rules=rules) if uncounted else None
+    trial_of_persons.refuse_unless_right(counts, dropped, number, what=what)
 
 
 def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *, timed: bool) -> None:
@@ -135,18 +158,26 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *,
         )
 
 
-def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: bool) -> bool:
-    """Return True if an engine counts known records by these codings as is declared."""
-    fields, records = _fields(d, codings), list(_records(d))
+def _right(
+    fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: bool, rules: OutsideDomain | None = None
+) -> bool:
+    """Return True if an engine counts known records by these codings as is declared, and applies rules about them."""
+    columns_tried, fields, records = trial_columns(d.types, codings), _fields(d, codings), list(_records(d))
+    ruled = None if rules is None else ruled_domain(columns_tried)
+    columns_of_rules = NO_RULES if ruled is None else rule_columns(ruled, DataSource(outside_rules=rules))
+    by_rule = REFUSED if rules is OutsideDomain.REFUSE else DROPPED
     relation = _relation(d, fields, [sql for sql, _ in records])
 
     def count_known(
-        columns: Collection[str], margins: Sequence[Margin], *, drop: bool
+        columns: Collection[str], margins: Sequence[Margin], *, drop: bool, lost: Lost | None = None
     ) -> tuple[Margins, dict[str, int]]:
-        used = {a: fields[a] for a in columns}
-        return count(fetch, d, relation, used, margins, ProgressFilter(None), drop=drop, is_trial=True)
+        applied = {name: rule for name, rule in columns_of_rules.items() if name in columns}
+        used = with_rules(d, {a: fields[a] for a in columns if a not in applied}, applied)
+        gauge = ProgressFilter(None)
+        return count(fetch, d, relation, used, margins, gauge, drop=drop, is_trial=True, lost=lost, rules=applied)
 
-    return counts_known_records(count_known, trial_columns(d.types, codings), [x for _, x in records], drop=drop)
+    values = [x for _, x in records]
+    return counts_known_records(count_known, columns_tried, values, drop=drop, ruled=ruled, by_rule=by_rule)
 
 
 def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:

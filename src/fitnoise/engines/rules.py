@@ -52,6 +52,18 @@ class RuleColumn:
         out = inside & self.excluded[tuple(np.where(inside, c, 0) for c in columns)]
         return np.where(out, self.action, 0).astype(np.int64)
 
+    def sql(self, cells: Mapping[str, str], int64: str) -> str:
+        """Return SQL that is 1 for a record that the rule excludes, and 0 for others.
+
+        cells: SQL for the cells by attribute or level, from 1; 0 for a record without one.
+        int64: The template of an integer of 64 bits.
+        """
+        index, shape = int64.format(x="0"), [n + 1 for n in self.excluded.shape]
+        for a, size in zip(self.names, shape, strict=True):
+            index = f"({index}) * {size} + {int64.format(x=cells[a])}"
+        places = np.flatnonzero(np.pad(self.excluded, [(1, 0)] * len(shape))).tolist()
+        return f"CASE WHEN {index} IN ({', '.join(map(str, places))}) THEN 1 ELSE 0 END"
+
 
 Rules = Mapping[str, RuleColumn]
 """The columns of rules, by the name of the rule."""

@@ -142,7 +142,8 @@ class SqlCounter(DeclaredCounter):
         drop, fetch, d, what = self._source.drops, session.fetch, session.dialect, self._database.what
         with_missing = any(f.coding.values is not f.coding for f in fields.values())
         amounts = not self._domain.steps.keys().isdisjoint(fields)
-        refuse_unless_right(fetch, d, what, drop=drop, with_missing=with_missing, amounts=amounts)
+        rules = (self._source.outside_rules or self._source.outside_domain) if self._rules else None
+        refuse_unless_right(fetch, d, what, drop=drop, with_missing=with_missing, amounts=amounts, rules=rules)
         if person is not None:
             shares = person.cap is None
             refuse_unless_bounded(

@@ -352,16 +352,9 @@ def with_rules(d: Dialect, fields: Mapping[str, Field], rules: Rules) -> dict[st
 
 def _rule_field(d: Dialect, fields: Mapping[str, Field], rule: RuleColumn) -> Field:
     """Return an attribute with one cell, in which a record lies unless the rule excludes it."""
-    index, sizes = d.int64.format(x="0"), [n + 1 for n in rule.excluded.shape]
-    for a, size in zip(rule.names, sizes, strict=True):
-        f = fields[a]
-        cell = d.cell(f.coding, f.kind, d.key(f.coding, f.kind, f.column))
-        index = f"({index}) * {size} + {d.int64.format(x=cell)}"
-    # A cell is from 1 to its size, and 0 outside.
-    excluded = np.pad(rule.excluded, [(1, 0)] * len(sizes))
-    places = ", ".join(map(str, np.flatnonzero(excluded).tolist()))
-    column = f"CASE WHEN {index} IN ({places}) THEN 1 ELSE 0 END"
-    return Field(rule.coding, ColumnKind.INTEGER, column)
+    ruled = {a: fields[a] for a in rule.names}
+    cells = {a: d.cell(f.coding, f.kind, d.key(f.coding, f.kind, f.column)) for a, f in ruled.items()}
+    return Field(rule.coding, ColumnKind.INTEGER, rule.sql(cells, d.int64))
 
 
 def _is_met_sql(d: Dialect, f: Field) -> str:

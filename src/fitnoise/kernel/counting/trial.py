@@ -2,7 +2,8 @@
 
 **Purpose.** The trial admits an engine, since most engines can only run at their users' sites. The engine counts known
 records as it counts all others, and in the same session. Each record has one value of interest and, for all other
-attributes, plain ones that are inside. So each treatment of that value shows, and nothing else hides it.
+attributes, plain ones that are inside. So each treatment of that value shows, and nothing else hides it. Where the
+domain has rules about impossible cells, the engine also counts known records that rules exclude.
 
 **Trust.** An engine that passes keeps R1 to R3 (:mod:`fitnoise.kernel.counting`) for the known values. The module knows
 no engine: a function of the engine counts the records, or returns the cells of values.
@@ -17,7 +18,7 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol, cast, final
@@ -39,11 +40,11 @@ from fitnoise.kernel.codings import (
     Range,
     Steps,
 )
-from fitnoise.kernel.counting._base import Margin, Margins
+from fitnoise.kernel.counting._base import Dropped, Lost, Margin, Margins
 from fitnoise.kernel.counting.joint_counts import sum_up
 from fitnoise.kernel.counting.persons import ID_KEY, PersonSelector, person_id
 from fitnoise.kernel.dates import DateField, DatePart
-from fitnoise.kernel.domain import Axis, Domain
+from fitnoise.kernel.domain import Axis, Domain, JointAxis
 from fitnoise.kernel.units import NO_PATTERN, Pattern
 
 
@@ -101,6 +102,9 @@ CODINGS, MISSING_CODINGS, AMOUNTS = (
 """The codings that are tried in every session, where the domain has missing-value categories, and where it has amounts.
 """
 
+RULED: Final = tuple(_DATA["ruled"])
+"""The names of the codings of columns on which rules about impossible cells are tried, where the domain has rules."""
+
 HELD: Final[dict[ColumnKind, tuple[Any, ...]]] = {
     ColumnKind[kind]: tuple(values) for kind, values in _DATA["values"].items()
 }
@@ -119,19 +123,28 @@ _PERSON_TEXTS: Final = ("a", "A", "á", "ss")
 """Texts, two of which are those of persons of the trial."""
 
 _COUNTED: Final = 3
-"""The largest number of counted records of each person of the trial, who has twice `_KINDS` records."""
+"""The largest number of counted records of each person of the trial, who has two for each of `_PAIRS`."""
 
-_KINDS: Final = 6
-"""The number of different records of each person."""
+_RULE: Final = "excluded"
+"""The name of the rule of the trial of persons."""
 
 _ADDED: Final = CodingWithMissing(Steps(Fraction(-2), Fraction(30), Fraction(1, 2)), ((-3,),))
 """The coding of the amounts that are added up."""
 
-_PAIRS: Final = ((0.25, 0.25), (-3.0, -3.0), (1e300, -1e300), (20.0, 25.5), (-7.5, 4.0), (5.0, -3.0))
+_PAIRS: Final = (
+    (0.25, 0.25),
+    (-3.0, -3.0),
+    (1e300, -1e300),
+    (20.0, 25.5),
+    (-7.5, 4.0),
+    (5.0, -3.0),
+    (2.0, 2.0),
+    (2.0, 2.0),
+)
 """Pairs of amounts of records that agree in everything else.
 
 In this order: two rounded one by one, two missing-value codes, two far outside the range, sums above and below the
-range. In the last, one value is a missing-value code.
+range. In the next, one value is a missing-value code. A rule excludes the next, and the last have no text.
 """
 
 _IDS: Final = {ColumnKind[kind]: (*ids, *HELD[ColumnKind[kind]]) for kind, ids in _DATA["ids"].items()}
@@ -196,10 +209,13 @@ class TrialColumn:
 class CountKnown(Protocol):
     """A function of an engine that counts the known records of a trial."""
 
-    def __call__(self, columns: Collection[str], margins: Sequence[Margin], *, drop: bool) -> tuple[Margins, Any]:
-        """Return the counts over margins of some columns, and for each column the number of records outside.
+    def __call__(
+        self, columns: Collection[str], margins: Sequence[Margin], *, drop: bool, lost: Lost | None = None
+    ) -> tuple[Margins, Any]:
+        """Return the counts over margins of some columns and rules, and for each the number of records outside.
 
         drop: True to leave records out that are outside in one of the columns.
+        lost: The counter of these records.
         """
 
 
@@ -224,12 +240,28 @@ def _of_kind(coding: Coding, kind: ColumnKind) -> Coding:
     return replace(cast("Steps", coding), attribute=f"{coding.attribute} of {kind}")
 
 
+def ruled_domain(columns: Mapping[str, TrialColumn]) -> Domain:
+    """Return the axes of the columns, with a rule for each two neighbours that excludes a third of their combinations.
+
+    Both rules of a column exclude some of its values if the other column has its plain value, but different ones.
+    """
+    rules = {}
+    for a, b in pairwise(columns):
+        sizes = columns[a].coding.size, columns[b].coding.size
+        plain_cells = [columns[x].coding.cell(HELD[columns[x].kind][0]) for x in (a, b)]
+        cells = (x for x in np.ndindex(sizes) if (x[0] - plain_cells[0] + 2 * (x[1] - plain_cells[1])) % 3 == 1)
+        rules[f"{a}, {b}"] = JointAxis((a, b), tuple(cells))
+    return Domain({a: Axis(c.coding) for a, c in columns.items()}, rules=rules)
+
+
 def counts_known_records(
     count: CountKnown,
     columns: Mapping[str, TrialColumn],
     values: Sequence[Mapping[ColumnKind, Any]],
     *,
     drop: bool,
+    ruled: Domain | None = None,
+    by_rule: int = DROPPED,
 ) -> bool:
     """Return True if an engine counts known records in their declared cells.
 
@@ -239,17 +271,27 @@ def counts_known_records(
         columns: The columns of the records.
         values: The values, one for each kind of column.
         drop: True if records outside the domain will be dropped, and not reported.
+        ruled: The axes of the columns, with rules about impossible cells; default no rules are tried.
+        by_rule: DROPPED or REFUSED, for records that a rule excludes.
     """
     cells = _cells(columns, values)
+    for name, rule in ({} if ruled is None else ruled.rules).items():
+        pairs = zip(*(cells[a].tolist() for a in rule.names), strict=True)
+        cells[name] = np.array([by_rule if x in rule.cells else 0 for x in pairs])
+        columns = {**columns, name: TrialColumn(CodingWithMissing(Codes((0,)), (), by_rule, by_rule), ColumnKind.ANY)}
     # Records that a column refuses are left out of its tables alone, and reported: the second count below tries this.
     counted = {a: c for a, c in columns.items() if REFUSED not in c.coding.without_cell}
     # Single columns show their codings, pairs show that cells of one record stay together, and the empty margin counts
     # all.
     margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
-    counts, _ = count(counted, margins, drop=True)
+    lost = None if ruled is None else Lost()
+    counts, _ = count(counted, margins, drop=True, lost=lost)
     # With `drop`, all margins are of the records that are inside in all of these columns.
     inside = np.all([cells[a] >= 0 for a in counted], axis=0)
     right = True
+    if ruled is not None and lost is not None:
+        numbers = {a: int(n) for a in counted if (n := (cells[a] < 0).sum())}
+        right = lost.report(ruled) == Dropped(len(inside), int((~inside).sum()), numbers)
     for m in margins:
         expected = np.zeros([columns[a].coding.counted_size for a in m], dtype=np.int64)
         codes, steps = [cells[a][inside] for a in m], [columns[a].coding.pieces for a in m]
@@ -308,15 +350,17 @@ class PersonTrial:
     def columns(self) -> dict[str, TrialColumn]:
         """The columns of the records, without the id."""
         columns = {
-            "x": TrialColumn(Range(0, _KINDS - 1), ColumnKind.INTEGER),
+            "x": TrialColumn(Range(0, len(_PAIRS) - 1), ColumnKind.INTEGER),
             "y": TrialColumn(Codes(_PERSON_TEXTS), ColumnKind.TEXT),
         }
         return columns | ({"z": TrialColumn(_ADDED, ColumnKind.DOUBLE)} if self.merge else {})
 
     @cached_property
     def domain(self) -> Domain:
-        """The axes with the codings of the columns."""
-        return Domain({name: Axis(column.coding) for name, column in self.columns.items()})
+        """The axes with the codings of the columns, and a rule that excludes one kind of records."""
+        # No record has another excluded combination. An engine that mistakes a text or no text for one excludes more.
+        rule = JointAxis(("x", "y"), (*((x, 1 - x % 2) for x in range(len(_PAIRS) - 2)), (6, 0), (7, 0)))
+        return Domain({name: Axis(column.coding) for name, column in self.columns.items()}, rules={_RULE: rule})
 
     @property
     def limit(self) -> int | None:
@@ -334,10 +378,10 @@ class PersonTrial:
         )
 
     @cached_property
-    def records(self) -> list[tuple[int, str, float]]:
+    def records(self) -> list[tuple[int, str | None, float]]:
         """The records of a person with all of them: values of x, y and z."""
-        texts = ("a", "A")
-        return [(x, texts[x % 2], pair[i]) for i in range(2) for x, pair in enumerate(_PAIRS)]
+        texts = (*("a", "A") * 3, "a", None)
+        return [(x, texts[x], pair[i]) for i in range(2) for x, pair in enumerate(_PAIRS)]
 
     @cached_property
     def persons(self) -> list[tuple[Any, int]]:
@@ -348,31 +392,30 @@ class PersonTrial:
         return [(x, 1 + i % many if self.shares else many) for i, x in enumerate(ids)]
 
     def margins(self, *, drop: bool) -> list[Margin]:
-        """Return the margins to count; those that report records outside only if these are not dropped."""
-        margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (ID_KEY,)])]
-        return [*margins, *([("x", "z", ID_KEY)] if self.merge else [])]
+        """Return the margins to count. If records outside are not dropped, each margin reports all of them."""
+        margins: list[Margin] = [("x", "y"), ("y",), *([("x", "y", "z")] if self.merge else [])]
+        return [(*m, *(() if drop else (_RULE, ID_KEY))) for m in margins]
 
     def refuse_unless_right(
         self,
         counts: Margins,
-        outside: Mapping[str, int],
+        outside: Mapping[str, int] | Dropped,
         left_out: int | None,
         *,
         what: str,
         action: str = "Copy the table into a Parquet file, and count that file.",
-        drop: bool,
     ) -> None:
         """Raise DataError if an engine counts other records of known persons than is declared.
 
         Args:
             counts: The counts of the engine, over the margins.
-            outside: For each column, and for the id, the number of records outside.
+            outside: For each column, the id and the rule, the number of records outside; or the numbers of dropped
+                records.
             left_out: The number of persons with records left out; `None` if not requested.
             what: The engine in words, for the message.
             action: The sentence of the message that says what to do.
-            drop: True if records outside the domain are dropped, and not reported.
         """
-        if not self._is_right(counts, outside, left_out, drop=drop):
+        if not self._is_right(counts, outside, left_out):
             raise DataError(
                 "engine-bounds-differently",
                 f"A trial shows that {what} does not count the declared records of known units.",
@@ -381,22 +424,29 @@ class PersonTrial:
                 "Nothing was read and nothing was charged.",
             )
 
-    def _is_right(self, counts: Margins, outside: Mapping[str, int], left_out: int | None, *, drop: bool) -> bool:
-        names = list(self.columns)
+    def _is_right(self, counts: Margins, outside: Mapping[str, int] | Dropped, left_out: int | None) -> bool:
+        names, y, excluded = list(self.columns), self.columns["y"].coding, self.domain.rules[_RULE].cells
         persons = PersonSelector(self.limit, names, self.tried, {"z": _ADDED} if self.merge else {})
-        cells = [(x, x % 2, *((_ADDED.uncut().cell_of(z),) if self.merge else ())) for x, _, z in self.records]
+        added = [(_ADDED.uncut().cell_of(z),) if self.merge else () for _, _, z in self.records]
+        cells = [(x, y.cell_of(text), *a) for (x, text, _), a in zip(self.records, added, strict=True)]
+        inside = [c[1] >= 0 and c[:2] not in excluded for c in cells]
         held = [(person_id(x), n) for x, n in self.persons]
         for name, n in held:
             if name is not None:
-                persons.add([name.encode()] * n, cells[:n])
+                inner = [*compress(cells[:n], inside)]
+                persons.add([name.encode()] * len(inner), inner)
         taken = [x for batch in persons.iter_counted() for x in batch]
         right = left_out is None or left_out == persons.left_out()
-        for m in (m for m in self.margins(drop=drop) if m != (ID_KEY,)):
-            used = [a for a in m if a != ID_KEY]  # of ids there is one cell
+        for m in self.margins(drop=isinstance(outside, Dropped)):
+            used = [a for a in m if a in names]  # of ids and the rule there is one cell
             axes, steps = [names.index(a) for a in used], [self.columns[a].coding.pieces for a in used]
             expected, codes = np.zeros_like(counts[m]), np.array([c for c, _ in taken])
             table = expected.reshape(expected.shape[: len(axes)])
             sum_up(table, [codes[:, i] for i in axes], steps, np.array([n for _, n in taken]))
             right = right and np.array_equal(counts[m], expected)
         missing = sum(n for name, n in held if name is None)
-        return right and (drop or outside == {**dict.fromkeys(names, 0), ID_KEY: missing})
+        out = {a: [c[1] < 0 if a == "y" else c[:2] in excluded for c in cells] for a in ("y", _RULE)}
+        numbers = {a: sum(sum(x[:n]) for _, n in held) for a, x in out.items()}
+        dropped = missing + sum(n - sum(inside[:n]) for name, n in held if name is not None)
+        lost = Dropped(sum(n for _, n in held), dropped, numbers, missing)
+        return right and outside in (lost, {**dict.fromkeys(names, 0), **numbers, ID_KEY: missing})
