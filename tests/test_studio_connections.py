@@ -230,3 +230,12 @@ def test_what_is_documented_is_what_is_done():
     assert seconds == ("ten", "thirty")
     assert (connections.HEAD_SECONDS, connections.READ_SECONDS) == (10, 30)
     assert f"At most {connections.MAX_STRANGERS} connections have not shown the cookie" in text
+
+
+def test_a_reply_does_not_wait_for_an_acknowledgement(owner, dialled):
+    """Without TCP_NODELAY the body of each reply comes 40 ms after its head."""
+    link = dialled(owner.head())
+    assert is_received(link, b'id="content"')
+    links = [x.transport.get_extra_info("socket") for x in owner.server._server._registry.all]
+    assert links
+    assert all(x.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for x in links)
