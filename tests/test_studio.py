@@ -60,7 +60,7 @@ def at_once(monkeypatch):
         folder = self._places / number
         folder.mkdir()
         (folder / "intent.json").write_text(json.dumps(vars(intent)))
-        releasing.run(self._folder.root, number)
+        releasing.run(self._folder.root, number, self._language)
 
     monkeypatch.setattr(Releases, "_start", start)
 
@@ -251,23 +251,32 @@ def test_the_reason_of_a_refusal_is_printed_and_not_stored(tmp_path, monkeypatch
         assert str((root / "people.csv").stat().st_mtime_ns) not in stored
 
 
-def test_the_number_of_dropped_records_is_printed_and_not_stored(tmp_path, monkeypatch, capsys, at_once):
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("en", r"7 of \d+ records are left out of every table, .*by attribute or rule: area: 7\."),
+        ("de", r"7 von \d+ Fällen sind aus allen Tabellen weggelassen, .*je Merkmal oder Regel: area: 7\."),
+    ],
+)
+def test_the_number_of_dropped_records_is_printed_and_not_stored(
+    tmp_path, monkeypatch, capsys, at_once, language, sentence
+):
     root = filled(tmp_path / "f", SPEC.replace('source = "people"', 'source = "people"\noutside_domain = "drop"'))
     with (root / "people.csv").open("a") as file:
         file.write("elsewhere,1\n" * 7)
-    with opened(root, monkeypatch) as client:
+    with opened(root, monkeypatch, language=language) as client:
         client.certified()
         number = client.intend()
         client.post(f"/release/{number}", typed="people")
         output = capsys.readouterr().out
-        assert re.search(r"^7 of \d+ records are left out of every table.*by attribute or rule 'area' 7", output)
+        assert re.fullmatch(sentence, output.strip())
         assert client.studio.releases.where(number).state == "released"
         client.studio.releases._texts[number] = output
         page = client.page(f"/release/{number}")
-        assert "Do not publish this." in page
-        assert "7 of" in page
+        assert translator(language).translate("studio.where.private") in page
+        assert output.strip() in page
         stored = "".join(p.read_text() for p in (client.folder.own / "releases" / number).iterdir())
-        assert "left out" not in stored
+        assert output.strip() not in stored
 
 
 def test_an_intent_is_bound_to_its_ledger_and_its_place(client, at_once, tmp_path):
@@ -308,7 +317,7 @@ def test_between_asking_and_releasing_nothing_may_change(tmp_path, monkeypatch):
         client.post(f"/release/{number}", typed="people")
         plan = Plan.from_json((root / "plans" / f"{client.folder.certified()}.json").read_text())
         fn.release(plan, root / "people.csv", ledger=root / "budget.sqlite")
-        releasing.run(root, number)
+        releasing.run(root, number, "en")
         assert not (root / "release").exists()
         with fn.Ledger(root / "budget.sqlite") as ledger:
             assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
@@ -1095,7 +1104,7 @@ def run(root, number, at):
             os.kill(os.getpid(), signal.SIGKILL)
         return done
     releasing.release = release
-    releasing.run(Path(root), number)
+    releasing.run(Path(root), number, "en")
     os._exit(0)
 
 for line in sys.stdin:
@@ -1167,7 +1176,7 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
         monkeypatch.setattr(releasing, "command", waiting := Waiting(tmp_path / "go"))
         releases.confirm(number, "people", client.folder.certified())
         assert held.handle is not None
-        second = Releases(client.folder)
+        second = Releases(client.folder, "en")
         assert releases.where(number).state == second.where(number).state == "releasing"
         assert "It goes on if you close this page" in client.page(f"/release/{number}")
         assert client.post(f"/release/{number}/stop").status_code == 200

@@ -283,6 +283,70 @@ def test_the_origin_of_public_totals_is_typed_on_a_page_of_its_own(page, studio_
     assert page.told == []
 
 
+@pytest.mark.parametrize("page", ["en", "de"], indirect=True)
+def test_a_confirmation_with_wrong_values_charges_nothing_and_keeps_them(page, studio_folder):
+    """Each wrong value has its error at its field. The right one follows, and one release is charged."""
+    filled(studio_folder, public_totals_spec())
+    (studio_folder / "register.csv").write_text("area,number\nn,40\ns,20\n", encoding="utf-8")
+    book = studio_folder / "budget.sqlite"
+
+    def entries():
+        if not book.exists():
+            return []
+        with fn.Ledger(book) as ledger:
+            return [e.kind for e in ledger.entries()]
+
+    def refuse(field, texts, button):
+        before = entries()
+        for text in texts:
+            page.fill(f"#{field}", text)
+            page.click(button)
+            page.wait_for_selector(f"#{field}[aria-invalid=true]")
+            assert in_sight(page, field), text
+            assert page.input_value(f"#{field}") == text
+            assert entries() == before
+            page.fill(f"#{field}", "")
+
+    page.goto(page.address + "prove")
+    page.click("#certify")
+    page.wait_for_selector("#jobs .seal")
+    page.goto(page.address + "ledger")
+    page.fill("#typed", "people")
+    refuse("cap", ["", "much", "0,05", "-1", "1/0", "1e400", "٠.٥x", "0.05 ρ"], "#set-cap")
+    page.fill("#cap", "0.5")
+    names = ["", " ", "People", "people ", " people", "peo ple", "„people“", "people\u200b", "peop1e"]
+    refuse("typed", names, "#set-cap")
+    assert page.input_value("#cap") == "0.5"
+    page.fill("#typed", "people")
+    page.click("#set-cap")
+    page.wait_for_selector(".rest")
+    assert entries() == ["cap"]
+
+    page.goto(page.address + "release")
+    page.check("text=people.csv")
+    page.select_option("#totals", label="register.csv")
+    page.click("#ask")
+    page.wait_for_selector("#statement")
+    sentence = page.inner_text("q").strip('„“”"')
+    texts = {x: translator(x).translate("studio.totals.public_before", name="register.csv") for x in ("en", "de")}
+    assert sentence == texts.pop(page.studio.language)
+    wrong = ["", " ", "Ja", sentence[:-1], sentence.upper(), sentence.replace(" ", "  "), *texts.values()]
+    refuse("statement", [*wrong, f"„{sentence}“", sentence.replace(" ", "\u00a0")], "#state-totals")
+    page.fill("#statement", sentence)
+    page.click("#state-totals")
+    page.wait_for_selector("#release-once")
+    refuse("typed", names, "#release-once")
+    page.fill("#typed", "people")
+    page.click("#release-once")
+    page.wait_for_selector("#where .good")
+    assert entries() == ["cap", "charge", "answers"]
+    with fn.Ledger(book) as ledger:
+        confirmed = ledger.entries()[1].detail["confirmed"]
+    assert confirmed == translator("en").translate("studio.totals.public_before", name="register.csv")
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
 @pytest.mark.parametrize("page", ["de"], indirect=True)
 def test_a_question_gets_a_condition_by_keyboard_and_keeps_the_others(page, studio_folder):
     filled(studio_folder)

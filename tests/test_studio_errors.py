@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import fitnoise as fn
-import fitnoise_studio
-from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.errors import DataError, FitnoiseError, SpecError
 from fitnoise.messages import catalogue, translator
 from fitnoise.request.known_totals import ORIGINS
 from fitnoise_studio import app, forms, page_parts
@@ -19,50 +18,142 @@ from fitnoise_studio.refusals import FormError
 from studios import SPEC, base_of, filled, opened
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
-from error_sites import error_sites
+from error_sites import SOURCES, error_sites
 
 GERMAN = {
-    text_id.removeprefix("error."): text for text_id, text in catalogue("de").items() if text_id.startswith("error.")
+    text_id.removeprefix("error."): text
+    for text_id, text in catalogue("de").items()
+    if text_id.startswith("error.") and not text_id.startswith("error.other.")
 }
 
 NOT_ON_PAGES = {
     *("release.studio-folder-missing", "release.studio-data-address-invalid", "release.studio-place-not-made"),
-    *("fitnoise.later-change-first", "fitnoise.newer-question", "fitnoise.planning-stopped"),
-    *("fitnoise.plan-not-verified", "fitnoise.release-stopped"),
+    *("fitnoise.later-change-first", "fitnoise.newer-question"),
 }
-"""The codes that only the terminal or another sentence shows, and that of a fault in fitnoise."""
+"""The codes of the studio that only the terminal shows, or no one."""
+
+PACKAGES_BEHIND_PAGES = (
+    # calls in Python, and commands that the studio does not run
+    *("fitnoise/algebra", "fitnoise/data", "fitnoise/opendp.py", "fitnoise/interfaces"),
+    *("fitnoise/engines/frames.py", "fitnoise/engines/histogram.py", "fitnoise/engines/spark.py"),
+    *("fitnoise/kernel/counting/sealed.py", "fitnoise/kernel/periods.py", "fitnoise/kernel/series.py"),
+    *("fitnoise/planning/accounting.py", "fitnoise/planning/examples.py", "fitnoise/planning/free_queries.py"),
+    *("fitnoise/mechanisms/projection/simulation.py", "fitnoise/request/arguments.py", "fitnoise/request/record.py"),
+    # orders, plans and entries that another program wrote
+    *("fitnoise/kernel/designs", "fitnoise/kernel/exact_powers.py", "fitnoise/kernel/profiles.py"),
+    *("fitnoise/kernel/ledger/entries.py", "fitnoise/kernel/losses.py", "fitnoise/kernel/order.py"),
+    *("fitnoise/mechanisms/documents.py", "fitnoise/mechanisms/finite", "fitnoise/mechanisms/laplace/laplace_sums.py"),
+    *("fitnoise/mechanisms/projection/regions.py", "fitnoise/mechanisms/projection/estimator.py", "fitnoise/solving"),
+    *("fitnoise/mechanisms/rebuilding.py", "fitnoise/mechanisms/tables.py"),
+    # readers of releases, for what no question of a page asks
+    "fitnoise/reading",
+)
+"""The packages and modules with errors that reach no page: the text of their area is enough."""
+
+CODES_BEHIND_PAGES = {
+    # calls in Python
+    *("domain.code-cells-invalid", "domain.date-field-invalid", "domain.joint-axis-invalid", "domain.unknown-coding"),
+    *("domain.axis-field-invalid", "domain.axis-date-part-invalid", "domain.not-an-axis", "plan.strategy-free"),
+    *("ledger.wrong-type", "ledger.not-an-account", "ledger.answers-without-charge", "ledger.answers-recorded-before"),
+    *("ledger.cap-not-a-fraction", "ledger.composed-plans-not-a-list", "ledger.price-of-another-source"),
+    *("ledger.charge-of-nothing", "ledger.detail-has-own-keys", "ledger.account-without-unit"),
+    *("ledger.account-cells-invalid", "ledger.account-document-invalid", "workload.not-a-table"),
+    *(
+        "workload.not-a-domain",
+        "workload.table-unknown",
+        "workload.view-class-unknown",
+        "plan.publication-with-arguments",
+    ),
+    *("plan.plan-differs-from-document", "plan.several-parts", "workload.factors-not-distinct"),
+    *("workload.sweep-tables-not-distinct", "spec.deltas-out-of-range", "ledger.ledger-in-memory"),
+    *("release.tables-without-directory", "plan.effort-for-small-database", "plan.seconds-with-gaussian-noise"),
+    *("plan.refine-with-pattern", "plan.refine-with-public-totals", "plan.refine-by-level", "plan.refine-without-zcdp"),
+    *("plan.refine-in-product-form", "plan.refine-without-fit-for-use"),
+    # series, corrections and sealed counts, which the studio does not release
+    *("plan.plan-of-first-periods", "plan.period-out-of-range", "ledger.series-not-in-turn"),
+    *("ledger.series-counts-differ", "ledger.series-not-charged-first", "data.series-folder-not-readable"),
+    *("data.drawn-series-folder-missing", "ledger.period-not-released", "ledger.charged-period-not-drawn"),
+    *("ledger.answers-of-period-lost", "release.superseded-not-verified", "release.supersedes-and-reason"),
+    *("release.wrong-reason", "release.series-supersedes", "release.superseded-of-another-account"),
+    *("release.sealed-or-unsealed", "release.key-file-without-name"),
+    # the terminal that starts the studio, and a page that a later reply replaces
+    *("release.studio-folder-missing", "release.studio-data-address-invalid", "release.studio-place-not-made"),
+    *("fitnoise.later-change-first", "fitnoise.newer-question"),
+}
+"""The codes of other packages that reach no page."""
+
+ALTERED_PLAN = "Use the plan as fitnoise wrote it, or plan again."
+"""The advice for a plan that another program changed."""
 
 
-def test_every_error_of_the_studio_has_a_german_text():
-    codes = {x.code for x in error_sites() if x.file.startswith("fitnoise_studio")}
-    on_pages = {x for x in codes if "None" not in x and "…" not in x} - NOT_ON_PAGES
-    assert len(on_pages) > 60
-    assert on_pages <= GERMAN.keys()
-    assert GERMAN.keys() <= {x.code for x in error_sites()}
+def test_every_error_of_a_page_has_a_german_text():
+    sites = [x for x in error_sites() if x.slug is not None]
+    on_pages = [x for x in sites if not x.file.startswith(PACKAGES_BEHIND_PAGES) and x.sentences[2] != ALTERED_PLAN]
+    slugs = {x.partition(".")[2] for x in GERMAN}
+    codes = {x.code for x in on_pages if not x.is_general}
+    assert len(codes) > 500
+    assert codes - GERMAN.keys() == CODES_BEHIND_PAGES
+    assert {x.slug for x in on_pages if x.is_general} <= slugs
+    of_callers = {x.slug for x in sites if x.is_general}
+    assert {x for x in GERMAN if x.partition(".")[2] not in of_callers} <= {x.code for x in sites}
     assert not [x for x in catalogue("en") if x.startswith("error.")]
 
 
+def test_every_area_has_a_text_for_errors_without_one_of_their_own():
+    others = {x.removeprefix("error.other.") for x in catalogue("de") if x.startswith("error.other.")}
+    assert others == {x.area for x in (FitnoiseError, *all_subclasses(FitnoiseError))}
+    for area in others:
+        error = FitnoiseError("no-such-code", "Given.", "Needed.", "Do this.", "Nothing was planned.")
+        error.area = area
+        text = page_parts.error_text(error, "de")
+        assert f"{area}.no-such-code" in text
+        assert not [x for x in error.args[1:] if x in text]
+
+
+def all_subclasses(kind):
+    return {x for y in kind.__subclasses__() for x in (y, *all_subclasses(y))}
+
+
 def test_german_texts_name_the_values_of_their_errors():
-    values = {}
-    for path in Path(fitnoise_studio.__file__).parent.glob("*.py"):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "FormError":
-                names = {x.arg for x in call.keywords}
-                values[f"spec.{call.args[0].value}"] = names
-    assert len(values) > 8
+    """All errors with this code have them, because a text with a value that is missing could not be written."""
+    names_of_sites = {}
+    for folder in SOURCES:
+        for path in folder.rglob("*.py"):
+            for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant):
+                    keywords = {x.arg: x.value for x in call.keywords}
+                    values = {x.value for x in getattr(keywords.get("values"), "keys", ())}
+                    form = {*keywords} if getattr(call.func, "id", "") == "FormError" else set()
+                    names_of_sites.setdefault(call.args[0].value, []).append(values | form | {*keywords} & {"place"})
+    with_values = 0
     for code, text in GERMAN.items():
-        assert {x[1] for x in string.Formatter().parse(text) if x[1]} == values.get(code, set()), code
+        names, sites = {x[1] for x in string.Formatter().parse(text) if x[1]}, names_of_sites[code.partition(".")[2]]
+        assert names <= set.intersection(*sites) or not names, code
+        with_values += bool(names)
+    assert with_values > 15
 
 
 def test_an_error_is_in_the_language_of_its_page():
     error = FormError("form-band-outside", "Given <b>.", "", "Do.", "Nothing was changed.", low=1, high="<b>")
     assert page_parts.error_text(error, "en") == "Given &lt;b&gt;. Do. Nothing was changed."
     assert "von 1 bis &lt;b&gt;." in page_parts.error_text(error, "de")
-    other = SpecError("no-such-code", "Given\x00<b>.", "", "Do.", "Nothing was changed.")
-    text = page_parts.error_text(other, "de")
-    assert text.startswith('<span lang="en">Given')
+    missing = DataError("column-missing", "Given.", "", "Do.", "Nothing was counted.", place="a\x00<b>")
+    text = page_parts.error_text(missing, "de")
+    assert "fehlt die Spalte" in text
     assert "\x00" not in text
     assert "<b>" not in text
+    bad = {"age": 1200, "area": 3}
+    outside = DataError("records-outside-domain", "Given.", "", "Do.", "Nothing was counted.", values={"list": bad})
+    assert "age: 1\u202f200, area: 3." in page_parts.error_text(outside, "de")
+
+
+@pytest.mark.parametrize(
+    ("key", "beginning"),
+    [("domain.age.low", "age: "), ("tables[2].margin", "Tabelle 3: "), ("privacy.id", "Ein Wert"), (None, "Ein Wert")],
+)
+def test_an_error_names_the_attribute_or_the_table_at_fault(key, beginning):
+    error = SpecError("value-unusable", "Given.", "", "Do.", "Nothing was planned.", place=key)
+    assert page_parts.error_text(error, "de").startswith(beginning)
 
 
 BAD = (
@@ -222,7 +313,7 @@ def test_differing_choices_are_in_the_words_of_their_form():
         ('codes = ["n", "s"]', 'codes = ["n", "n"]', "Ein Code steht zweimal da."),
         ("max_records = 1", "max_records = 0", "Wie viele Fälle eine Einheit höchstens hat, fehlt"),
         ("max_records = 1", "max_records = 1\ncap = { rho = 1e-9 }", "Der Plan kostet mehr als erlaubt."),
-        ("margin = 4", "relative_std_error = 0.1", "Bei einem relativen Ziel"),
+        ("margin = 4", "relative_std_error = 0.1", "Tabelle 1: Bei einem relativen Ziel"),
         ("gap = 1e-4", "confidence = 2", "Das Konfidenzniveau liegt zwischen 0 und 1."),
     ],
 )

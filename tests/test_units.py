@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import unicodedata
 from dataclasses import replace
 from functools import cache
@@ -25,8 +26,14 @@ from fitnoise.kernel.units import (
     PrivacyUnit,
     RecordBound,
 )
-from fitnoise.messages import Message, english
-from fitnoise.reading.description import between_draws, bound_on_records, describe_pattern, merged_records
+from fitnoise.messages import Message, english, translator
+from fitnoise.reading.description import (
+    account_message,
+    between_draws,
+    bound_on_records,
+    describe_pattern,
+    merged_records,
+)
 from fitnoise.request.attributes import Ordered
 from fitnoise.request.domain import Domain
 from refused import refused
@@ -119,6 +126,25 @@ def test_an_account_of_persons_by_an_id_does_not_say_how_many_records_are_counte
     assert PrivacyUnit("person", 3).bound is None
 
 
+def translated_unit(account, unit):
+    """Return the unit of an account in German, without the names of the publisher."""
+    text = translator("de").write(account_message(account))
+    for name in (unit.name, unit.id, *unit.pattern.names):
+        text = text.replace(name or "", "")
+    return text
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_the_unit_of_an_account_is_in_the_words_of_each_language(neighbours):
+    for unit in (PrivacyUnit("record", 1, neighbours), PrivacyUnit("person", 1, neighbours), BY_ID):
+        account = Account("s", unit)
+        assert english(account_message(account)) == account.sentence
+        assert not {"one", "record", "records", "by", "at"} & {*re.findall(r"\w+", translated_unit(account, unit))}
+    replaced_within = PrivacyUnit("person", 2, REPLACE, within=["area"])
+    account = Account("s", replaced_within, (("area", "0" * 64),))
+    assert english(account_message(account)) == account.sentence
+
+
 PATTERNS = [
     {"per_value": {"month": 3}},
     {"per_value": {"b": 1, "a": 10**12}, "once_per": ["d", "c"]},
@@ -142,6 +168,10 @@ def test_accounts_say_the_pattern_that_is_promised(name, pattern):
         account = Account("s", unit, tuple((a, "0" * 64) for a in unit.pattern.names))
         assert Account.parse("s", json.loads(account.key)) == account
         assert account.sentence == f"{unit.account} [{account.digits}]"
+        assert english(account_message(account)) == account.sentence.replace('" and "', '", "')
+        assert not {"once", "each", "equal", "record", "records"} & {
+            *re.findall(r"\w+", translated_unit(account, unit))
+        }
         stated = english(*bound_on_records(unit, LEFT_OUT))
         assert stated.endswith("this is assumed, not checked")
         assert all(f'"{a}"' in unit.account for a in unit.pattern.names)

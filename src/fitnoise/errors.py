@@ -31,10 +31,12 @@ No sentence contains a value found in the data, or a noise scale.
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, Self, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+ErrorValue: TypeAlias = str | int | Mapping[str, int]
+"""A value in the sentences of an error."""
 
 
 def is_interruption(error: BaseException) -> bool:
@@ -83,12 +85,14 @@ class FitnoiseError(Exception):
         action: Sentence that says what to do.
         outcome: Sentence that says what did not happen, and what stays.
         place: Key, column or field at fault; None where no single one is.
+        values: Texts and numbers in the sentences, by the names that texts in other languages have for them. A mapping
+            is a number for each name, such as a number of records for each column.
 
     **Guarantees**
 
     * The message is the sentences, joined by one space, in the order of the arguments.
     * The text of the error is its message, after the place and a colon where the message does not name the place.
-    * A copy, also one made by another process, has the same code, sentences and place.
+    * A copy, also one made by another process, has the same code, sentences, place and values.
     """
 
     exit_code: ClassVar[int] = 1
@@ -106,11 +110,12 @@ class FitnoiseError(Exception):
         outcome: str,
         *,
         place: str | None = None,
+        values: Mapping[str, ErrorValue] = MappingProxyType({}),
     ) -> None:
-        # pickle calls the class with these, and then restores the place, which is an attribute
+        # pickle calls the class with these, and then restores place and values, which are attributes
         super().__init__(slug, given, needed, action, outcome)
         self.slug, self.given, self.needed, self.action, self.outcome = slug, given, needed, action, outcome
-        self.place = place
+        self.place, self.values = place, dict(values)
 
     @property
     def code(self) -> str:

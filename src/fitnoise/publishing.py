@@ -31,7 +31,7 @@ from fitnoise.kernel.periods import Series
 from fitnoise.kernel.series import draw, read_answers, touched
 from fitnoise.kernel.series import redraw as draw_again
 from fitnoise.mechanisms.gaussian.series import joined
-from fitnoise.messages import Message, Value, ValueKind, english
+from fitnoise.messages import Message, Notice, Value, ValueKind, english
 from fitnoise.planning.files import read_text, replace_file
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
@@ -472,7 +472,7 @@ class _Call:
     def inform(self, event: str, text_id: str, **values: str | int) -> None:
         """Log a finding of the ledger, and pass its sentence to the recipient."""
         kinds = {str: ValueKind.CODE, int: ValueKind.TEXT}
-        sentence = english(Message(text_id, tuple(Value(k, x, kinds[type(x)]) for k, x in values.items())))
+        sentence = Notice(Message(text_id, tuple(Value(k, x, kinds[type(x)]) for k, x in values.items())))
         _log.info("%s", sentence, extra={"event": event, "plan": self.plan.hash, **values})
         self.notice(sentence)
 

@@ -221,14 +221,16 @@ class Guard:
         session, headers = self._session, Headers(scope=scope)
         # Exactly one Host: of two, another program could take the other one.
         if headers.getlist("host") != [session.host]:
-            return _refused(421, "This is not the address of the studio.")
+            return _refused(session.language, 421, "studio.refused.host")
         opening = scope["path"] == OPEN
         changes = scope["method"] not in _SAFE
         origins = headers.getlist("origin")
         if changes and origins != [session.origin] and not (opening and origins == ["null"]):
-            return _refused(403, "The request for a change came from another site. Nothing was changed.")
+            return _refused(session.language, 403, "studio.refused.site")
         if opening and scope["method"] == "POST":
-            return await _body(scope, receive, headers, MAX_CODE_BODY_BYTES) or self._open(scope["form"])
+            return await _body(scope, receive, headers, MAX_CODE_BODY_BYTES, session.language) or self._open(
+                scope["form"]
+            )
         # In constant time: a program on this machine could otherwise find the root letter by letter.
         below = _same(scope["path"][: len(session.home)], session.home)
         if not (below and session.admits(cookie_parser(headers.get("cookie", "")))):
@@ -238,10 +240,10 @@ class Guard:
 
     async def _change(self, scope: Scope, receive: Receive, headers: Headers) -> Response | None:
         """Return the reply to a change that does not come from a page of the studio."""
-        foreign = _refused(403, "The change does not come from a page of the studio. Nothing was changed.")
+        foreign = _refused(self._session.language, 403, "studio.refused.page")
         if headers.getlist("x-studio") != ["1"]:
             return foreign
-        refusal = await _body(scope, receive, headers, MAX_BODY_BYTES)
+        refusal = await _body(scope, receive, headers, MAX_BODY_BYTES, self._session.language)
         if refusal is not None:
             return refusal
         token = self._session.token(scope["path"].removeprefix(self._session.token.root))
@@ -255,31 +257,33 @@ class Guard:
         return self._session.admit(_opened(self._session))
 
 
-async def _body(scope: Scope, receive: Receive, headers: Headers, max_bytes: int) -> Response | None:
+async def _body(
+    scope: Scope, receive: Receive, headers: Headers, max_bytes: int, language: Translator
+) -> Response | None:
     """Read the fields of a form into the scope, or return a refusal."""
     if headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
-        return _refused(415, "The studio takes forms, and no files. Nothing was changed.")
+        return _refused(language, 415, "studio.refused.type")
     body, has_more = bytearray(), True
     try:
         async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
             while has_more:
                 message = await receive()
                 if message["type"] != "http.request":
-                    return _refused(400, "The request ended early. Nothing was changed.")
+                    return _refused(language, 400, "studio.refused.early")
                 body += message.get("body", b"")
                 if len(body) > max_bytes:
-                    return _refused(413, "The form is too long. Nothing was changed.")
+                    return _refused(language, 413, "studio.refused.long")
                 has_more = message.get("more_body", False)
         scope["form"] = form_of(bytes(body))
     except TimeoutError:
-        return _refused(408, "The form did not come in time. Nothing was changed.")
+        return _refused(language, 408, "studio.refused.late")
     except ValueError:
-        return _refused(400, "The form cannot be read. Nothing was changed.")
+        return _refused(language, 400, "studio.refused.unreadable")
     return None
 
 
-def _refused(status: int, why: str) -> Response:
-    return PlainTextResponse(why, status)
+def _refused(language: Translator, status: int, text_id: str) -> Response:
+    return PlainTextResponse(language.translate(text_id), status)
 
 
 def _entry(language: Translator, *, wrong: bool = False) -> Response:

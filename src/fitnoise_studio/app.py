@@ -34,10 +34,12 @@ from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import answer_report
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.ledger.entries import check_amount
 from fitnoise.kernel.units import Account
 from fitnoise.messages import LANGUAGES, translator
 from fitnoise.planning.files import read_text
 from fitnoise.planning.plan import Plan
+from fitnoise.reading.description import account_message
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.release import Release, superseded_pairs
 from fitnoise.reading.release_files import DESCRIPTION, leftovers
@@ -607,7 +609,7 @@ def ledger(studio: Studio, request: Request) -> Response:
         name = folder.name_by_number(ledger_number, names) if ledger_number else (names[0] if names else None)
         if name:
             contents = _read_ledger(studio, name)
-        contents["accounts"] = [(a.source, a.sentence, is_new) for a, is_new in _accounts(folder, name)]
+        contents["accounts"] = [(a.source, account_message(a), is_new) for a, is_new in _accounts(folder, name)]
     except FitnoiseError as error:
         why = error_text(error, studio.language)
     return _shell(
@@ -956,6 +958,7 @@ def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     with Refusals() as refusals:
         with refusals.for_field("cap"):
             cap = exact_number(form.get("cap", "").strip(), "Nothing was changed.")
+            check_amount(cap)  # before a new ledger is made
         with refusals.for_field("typed"):
             if form.get("typed", "") != accounts[i].source:
                 raise LedgerError(
@@ -964,6 +967,7 @@ def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
                     "To set a cap, the name of its source must be typed.",
                     "Type the name of the source.",
                     "Nothing was changed.",
+                    values={"source": accounts[i].source},
                 )
     # A form that is refused makes no file.
     with Ledger(folder.target(BUDGET) if name is None else folder.inside(name)) as book:

@@ -9,6 +9,8 @@ from typing import final
 
 from fitnoise.kernel import privacy
 from fitnoise.kernel.ledger import Ledger, LedgerEntry, Quote
+from fitnoise.messages import Message
+from fitnoise.reading.description import account_message
 from fitnoise.request import curves
 
 EXAMPLE_CAPS = (Fraction(1, 100), Fraction(1, 20), Fraction(1, 5))
@@ -20,7 +22,7 @@ EXAMPLE_CAPS = (Fraction(1, 100), Fraction(1, 20), Fraction(1, 5))
 class Balance:
     """The balance of one account, in the measure of its cap: ρ, ε or μ.
 
-    name, unit: The name of the account, and the protected unit in a sentence.
+    name, unit: The name of the account, and the protected unit.
     releases: The number of its charges.
     measure: "ρ", "ε" or "μ".
     spent: The spent cost; None where nothing bounds it.
@@ -30,7 +32,7 @@ class Balance:
     """
 
     name: str
-    unit: str
+    unit: Message
     releases: int
     measure: str
     spent: float | None
@@ -65,7 +67,7 @@ def balance_of(quote: Quote, charges: int) -> Balance:
         unspent = 0.0 if spent is None or spent >= cap else float(1 - spent / cap)
     return Balance(
         name=quote.account.source,
-        unit=quote.account.sentence,
+        unit=account_message(quote.account),
         releases=charges,
         measure=measure,
         spent=None if spent is None else show(spent),

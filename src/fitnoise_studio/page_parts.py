@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup, escape
 
-from fitnoise.errors import FitnoiseError
+from fitnoise.errors import ErrorValue, FitnoiseError
 from fitnoise.interfaces.pages.fragments import environment
 from fitnoise.interfaces.render import printable
-from fitnoise.messages import translator
+from fitnoise.messages import Translator, translator
 
 TEMPLATE_PACKAGE = "fitnoise_studio"
 
 
 def error_text(error: FitnoiseError, language: str, english: str = "") -> Markup:
-    """Return the text of an error in a language; for a code without a text the English one, marked as English.
+    """Return the text of :func:`error_sentences` for a page."""
+    return escape(error_sentences(error, language, english))
 
-    A text of the catalogue begins with the name of the attribute at fault, which a key such as domain.NAME.low has.
+
+def error_sentences(error: FitnoiseError, language: str, english: str = "") -> str:
+    """Return the text of an error in a language: of its code, or of its area with the code.
+
+    A text of the catalogue begins with the attribute or table at fault, which a key such as domain.NAME.low has.
 
     Args:
         error: The error.
         language: The language of the page.
         english: The English text; default: that of the error.
     """
-    english, texts = english or str(error), translator(language).texts
-    if (text := texts.get(f"error.{error.code}")) is not None:
-        section, _, name = (error.place or "").rpartition(".")[0].partition(".")
-        text = text.format_map(getattr(error, "values", {}))
-        return escape(printable(f"{name}: {text}" if section == "domain" and name else text))
-    english = printable(english)
-    return escape(english) if language == "en" else Markup('<span lang="en">{}</span>').format(english)
+    return printable((english or str(error)) if language == "en" else _translated(error, translator(language)))
+
+
+def _translated(error: FitnoiseError, language: Translator) -> str:
+    text = language.texts.get(f"error.{error.code}") or language.texts[f"error.other.{error.area}"]
+    values = {name: value_text(x, language) for name, x in error.values.items()}
+    text = text.format_map({"code": error.code, "place": error.place, **values})
+    attribute, table = (re.match(pattern, error.place or "") for pattern in (r"domain\.(.+)\.", r"tables\[(\d+)\]"))
+    if table:
+        return f"{language.translate('studio.error.table', n=int(table[1]) + 1)}: {text}"
+    return f"{attribute[1]}: {text}" if attribute else text
+
+
+def value_text(value: ErrorValue, language: Translator) -> str:
+    """Return a value in the sentences of an error as people read it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {language.number(n)}" for name, n in value.items())
+    return value if isinstance(value, str) else language.number(value)
 
 
 def render_part(name: str, language: str, /, *values: Any, **context: Any) -> Markup:

@@ -21,8 +21,7 @@ class FormError(SpecError):
     """
 
     def __init__(self, *sentences: str, **values: str | int) -> None:
-        super().__init__(*sentences)
-        self.values = values
+        super().__init__(*sentences, values=values)
 
 
 @final
@@ -40,8 +39,8 @@ class Refused(SpecError):
     def __init__(self, errors: Mapping[str, FitnoiseError]) -> None:
         self.errors = dict(errors)
         head = next(iter(self.errors.values()))
-        super().__init__(head.slug, head.given, head.needed, head.action, head.outcome, place=head.place)
-        self.area, self.values = head.area, getattr(head, "values", {})
+        super().__init__(*head.args, place=head.place, values=head.values)
+        self.area = head.area
 
 
 @final

@@ -25,12 +25,15 @@ from typing import Any, final
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.disk import hold
 from fitnoise.kernel.ledger import Ledger, LedgerEntry
+from fitnoise.messages import Notice, translator
 from fitnoise.planning.files import read_text, replace_file
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import charged_before, release
 from fitnoise.reading.release_files import DESCRIPTION, to_json
 from fitnoise.request.known_totals import confirmation, parse_totals
 from fitnoise_studio.folder import REMOTE_PREFIXES, DraftChanged, Folder, digest
+from fitnoise_studio.page_parts import error_sentences, value_text
+from fitnoise_studio.refusals import internal_error
 from fitnoise_studio.workers import command
 
 INTENT_LIFETIME_SECONDS = 600.0
@@ -198,15 +201,15 @@ def not_requested() -> ReleaseError:
     )
 
 
-def totals_of(folder: Folder, plan: Plan, name: str, data: Sequence[str]) -> tuple[str, str]:
-    """Return the SHA-256 of the file of public totals, and the sentence that states its origin; "" without totals.
+def totals_of(folder: Folder, plan: Plan, name: str, data: Sequence[str]) -> str:
+    """Return the SHA-256 of the file of public totals; "" without totals.
 
     Raises:
         ReleaseError: The plan has public totals, and the file is missing, is one of the data, or does not fit.
     """
     stated = plan.publication.public
     if stated is None:
-        return "", ""
+        return ""
     if not name or name in data:
         raise ReleaseError(
             "totals-file-not-chosen",
@@ -216,8 +219,25 @@ def totals_of(folder: Folder, plan: Plan, name: str, data: Sequence[str]) -> tup
             "Nothing was measured.",
         )
     path = folder.inside(name)
-    totals = parse_totals(path.name, read_text(path), stated, plan.publication.domain)
-    return totals.sha256, confirmation(path.name, stated, plan.publication.unit.name)
+    return parse_totals(path.name, read_text(path), stated, plan.publication.domain).sha256
+
+
+def statement_of(plan: Plan, name: str, language: str) -> str:
+    """Return the sentence that the operator types about a file of public totals; "" without totals.
+
+    Args:
+        plan: The plan.
+        name: The name of the file, or its path in the folder.
+        language: The language of the page. The ledger keeps the sentence in English (:func:`confirmation`).
+    """
+    stated, unit, translation = plan.publication.public, plan.publication.unit.name, translator(language)
+    if stated is None:
+        return ""
+    if language == "en":
+        return confirmation(Path(name).name, stated, unit)
+    if stated.is_counted_here:
+        return translation.translate("studio.totals.counted_here", unit=unit, names=", ".join(stated.attributes))
+    return translation.translate("studio.totals.public_before", name=Path(name).name)
 
 
 def ledger_changed() -> DraftChanged:
@@ -233,10 +253,16 @@ def ledger_changed() -> DraftChanged:
 
 @final
 class Releases:
-    """The intents of a folder, and the releases that the studio started from them. clock: seconds, for tests."""
+    """The intents of a folder, and the releases that the studio started from them.
 
-    def __init__(self, folder: Folder, clock: Callable[[], float] = time.monotonic) -> None:
-        self._folder, self._clock = folder, clock
+    Args:
+        folder: The folder.
+        language: The language of the notices of a release.
+        clock: The clock in seconds, for tests.
+    """
+
+    def __init__(self, folder: Folder, language: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._folder, self._language, self._clock = folder, language, clock
         self._places = folder.own / "releases"
         self._places.mkdir(mode=0o700, exist_ok=True)
         self._lock, self._probing = threading.Lock(), threading.Lock()
@@ -265,7 +291,7 @@ class Releases:
         self._folder.target(out)
         if not data:
             raise no_data()
-        digest_of_totals, statement = totals_of(self._folder, plan, totals, data)
+        digest_of_totals = totals_of(self._folder, plan, totals, data)
         self._folder.refuse_codes(data, codes)
         head, book = head_of(self._folder, ledger)
         before, unfinished = released_before(self._folder, ledger, plan)
@@ -287,7 +313,7 @@ class Releases:
             is_repeat=before is not None and not unfinished,
             totals=totals,
             totals_digest=digest_of_totals,
-            statement=statement,
+            statement=statement_of(plan, totals, self._language),
         )
         with self._lock:
             number = secrets.token_hex(16)
@@ -353,6 +379,7 @@ class Releases:
                     "To release, the name of the source must be typed.",
                     "Type the name of the source.",
                     "Nothing was measured.",
+                    values={"source": intent.source},
                 )
             if certified != intent.plan:
                 raise DraftChanged(
@@ -388,7 +415,7 @@ class Releases:
         replace_file(folder / "intent.json", content, 0o600)  # known from here on, and held already
         try:
             process = subprocess.Popen(  # noqa: S603 - a program of fitnoise
-                command(PROGRAM, str(self._folder.root), number),
+                command(PROGRAM, str(self._folder.root), number, self._language),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -533,8 +560,8 @@ class ReleaseStopped(FitnoiseError):
     """The error of a stop by the operator."""
 
 
-def run(root: Path, number: str) -> None:
-    """Release by an intent, and report the result."""
+def run(root: Path, number: str, language: str) -> None:
+    """Release by an intent, and report the result. language: that of notices."""
     folder = Folder(root)
     release_folder = folder.own / "releases" / number
     intent = json.loads(read_text(release_folder / "intent.json"))
@@ -561,28 +588,41 @@ def run(root: Path, number: str) -> None:
                 report(stage=kind)
         stages.append(kind)
 
-    def notice(text: str) -> None:
+    def show(text: str) -> None:
         """Show the operator a sentence, through the pipe: it can be about the data."""
         with contextlib.suppress(OSError):  # the studio may be gone
-            sys.stdout.write(f"{text}\n")
-            sys.stdout.flush()
+            # The studio reads UTF-8, and the locale of this process may have another encoding.
+            sys.stdout.buffer.write(f"{text}\n".encode())
+            sys.stdout.buffer.flush()
 
     try:
-        done = _released(folder, intent, stage, notice)
+        done = _released(folder, intent, stage, show, language)
     except Exception as error:
-        text = str(error) if isinstance(error, FitnoiseError) else "an error inside fitnoise"
-        text = " ".join([text, *getattr(error, "__notes__", ())])  # which say what was charged
+        known_error = error if isinstance(error, FitnoiseError) else internal_error(error)
         with contextlib.suppress(OSError):
             report(end="ended")
-        notice(f"{type(error).__name__}: {text}")
+        # The page says what was charged, by the ledger.
+        show(error_sentences(known_error, language, str(known_error.with_outcome(""))))
         return
     entry = done.entry
     with contextlib.suppress(OSError):
         report(end="released", entry=str(entry.sequence if entry else ""))
 
 
+def dropped_text(dropped: Any, language: str) -> str:
+    """Return the number of records that a release left out, by attribute or rule, in a sentence for the operator."""
+    translation = translator(language)
+    ids = {translation.translate("studio.where.without_id"): dropped.without_id} if dropped.without_id else {}
+    return translation.translate(
+        "studio.where.dropped",
+        dropped=translation.number(dropped.dropped),
+        records=translation.number(dropped.records),
+        list=value_text({**dropped.attributes, **ids}, translation),
+    )
+
+
 def _released(
-    folder: Folder, intent: dict[str, Any], stage: Callable[[str], None], notice: Callable[[str], None]
+    folder: Folder, intent: dict[str, Any], stage: Callable[[str], None], show: Callable[[str], None], language: str
 ) -> Any:
     data = intent["data"]
     # Between the request and this process, the data may have been replaced.
@@ -610,7 +650,7 @@ def _released(
         )
     totals = intent["totals"]
     # The operator saw and stated the file in its state at the request.
-    if totals and totals_of(folder, plan, totals, data)[0] != intent["totals_digest"]:
+    if totals and totals_of(folder, plan, totals, data) != intent["totals_digest"]:
         raise DraftChanged(
             "totals-changed-since",
             "The file of public totals changed after the release was requested.",
@@ -626,11 +666,13 @@ def _released(
         table=intent["table"],
         again=intent["is_repeat"],
         public=folder.inside(totals) if totals else None,
-        public_confirm=intent["statement"] if totals else None,
+        public_confirm=statement_of(plan, totals, "en") if totals else None,
         progress=stage,
-        notice=notice,
+        # The number of dropped records comes as a sentence, too, which has no message.
+        notice=lambda text: show(translator(language).write(text.message)) if isinstance(text, Notice) else None,
+        dropped=lambda dropped: show(dropped_text(dropped, language)),
     )
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), sys.argv[2])
+    run(Path(sys.argv[1]), *sys.argv[2:])

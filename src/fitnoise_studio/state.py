@@ -49,7 +49,7 @@ class Studio:
         self.folder, self.session, self.language, self.clock = folder, session, language, clock
         self.planner = Worker(spare=True)
         self.jobs = Jobs()
-        self.releases = Releases(folder, clock)
+        self.releases = Releases(folder, language, clock)
         self.closing = threading.Event()
         self.last_asked = clock()
         self._lock = threading.RLock()

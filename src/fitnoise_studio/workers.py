@@ -31,15 +31,15 @@ class QuestionReplaced(FitnoiseError):
 
 
 def error_document(error: FitnoiseError) -> dict[str, Any]:
-    """Return an error as JSON values: its class, its sentences with the slug, its place and its text."""
-    names = {"error": type(error).__name__, "area": error.area, "place": error.place}
+    """Return an error as JSON values: its class, its sentences with the slug, its place, values and text."""
+    names = {"error": type(error).__name__, "area": error.area, "place": error.place, "values": error.values}
     return {**names, "parts": error.args, "text": str(error)}
 
 
 def error_of(document: Mapping[str, Any]) -> FitnoiseError:
     """Return the error that :func:`error_document` describes; of a class of the studio, as a FitnoiseError."""
     kind = getattr(errors, document["error"], FitnoiseError)
-    error: FitnoiseError = kind(*document["parts"], place=document["place"])
+    error: FitnoiseError = kind(*document["parts"], place=document["place"], values=document["values"])
     error.area = document["area"]  # an error can have the code of another class
     return error
 

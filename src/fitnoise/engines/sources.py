@@ -114,6 +114,7 @@ class Columns:
                 'Correct the data, or set outside_domain = "drop" to leave such records out of every table.',
                 "Nothing was measured and nothing was charged.",
                 place=bound.id,
+                values={"records": missing},
             )
         refuse_impossible(self.what, {name: bad.pop(name) for name in domain.rules if name in bad})
         if bad:
@@ -128,6 +129,7 @@ class Columns:
                 f"leave "
                 "such records out.",
                 "Nothing was measured and nothing was charged.",
+                values={"list": bad},
             )
 
 
@@ -146,6 +148,7 @@ def refuse_impossible(what: str, numbers: Mapping[str, int]) -> None:
             'Correct the data or the rules, or set outside = "drop" in [rules] to leave such records out of every '
             "table.",
             "Nothing was measured and nothing was charged.",
+            values={"list": {name: n for name, n in numbers.items() if n}},
         )
 
 

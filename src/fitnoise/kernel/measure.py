@@ -399,6 +399,7 @@ def _refuse_dropped(order: Order, counter: Counter) -> None:
             "Correct the data or the domain, or allow a larger share.",
             "Nothing was measured and nothing was charged.",
             place="max_dropped",
+            values={"dropped": dropped.dropped, "records": dropped.records, "list": dropped.attributes},
         )
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, TypeAlias, final
+from typing import Any, Self, TypeAlias, final
 
 from fitnoise.errors import ReleaseError
 
@@ -307,6 +307,19 @@ def translator(language: str, *, typeset: bool = True) -> Translator:
 def english(*messages: Message) -> str:
     """Return messages in English, with the characters of every terminal, separated by semicolons."""
     return "; ".join(map(translator("en", typeset=False).write, messages))
+
+
+@final
+class Notice(str):
+    """The English text of a message, which it holds for other languages."""
+
+    message: Message
+
+    def __new__(cls, message: Message) -> Self:
+        """Make the text of a message."""
+        notice = super().__new__(cls, english(message))
+        notice.message = message
+        return notice
 
 
 def map_messages(content: Any, write: Callable[[Message], Any]) -> Any:

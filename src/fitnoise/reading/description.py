@@ -14,7 +14,7 @@ from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.units import Neighbours, PrivacyUnit
+from fitnoise.kernel.units import Account, Neighbours, PrivacyUnit
 from fitnoise.mechanisms.finite.documents import stored_family
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.messages import Message, Value, ValueKind, document, map_messages
@@ -395,6 +395,39 @@ def unit_message(unit: PrivacyUnit) -> Message:
         return Message("report.unit.within", (Value("unit", unit.name), Value("attributes", unit.within)))
     text = "report.unit.replace_one" if replaced else "report.unit.add_or_remove_one"
     return Message(text, (Value("unit", unit.name),))
+
+
+def account_message(account: Account) -> Message:
+    """Return the unit of an account; in English :attr:`Account.sentence`, except for rules on several attributes."""
+    unit, pattern = account.unit, account.unit.pattern
+    relation = (
+        "report.ledger.replace_one" if unit.neighbours is Neighbours.REPLACE_ONE else "report.ledger.add_or_remove"
+    )
+    relation = "report.ledger.replace_within" if unit.within else relation
+    limit = "report.ledger.at_most_one" if unit.max_records == 1 else "report.ledger.at_most"
+    rules = [
+        Message(limit, (Value("n", unit.max_records),)),
+        *(Message("report.ledger.once_per", (_quoted(pattern.once_per),)) for _ in pattern.once_per[:1]),
+        *(Message("report.ledger.for_each", (Value("n", n), _quoted([a]))) for a, n in pattern.per_value),
+        *(Message("report.ledger.separated", (Value("n", n), _quoted([a]))) for a, n in pattern.separation),
+        *(Message("report.ledger.equal_in", (_quoted(pattern.fixed),)) for _ in pattern.fixed[:1]),
+    ]
+    values = (
+        Value("unit", unit.name),
+        Value("id", unit.id, ValueKind.CODE),
+        Value("rules", rules, ValueKind.MESSAGE),
+        Value("relation", Message(relation, (_quoted(unit.within),)), ValueKind.MESSAGE),
+    )
+    text_id = "report.ledger.unit_record" if unit.is_record else "report.ledger.unit_bound"
+    message = Message(text_id if unit.id is None else "report.ledger.unit_by_id", values)
+    if account.digits is None:
+        return message
+    parts = (Value("unit", message, ValueKind.MESSAGE), Value("digits", account.digits))
+    return Message("report.ledger.unit_digits", parts)
+
+
+def _quoted(names: Sequence[str]) -> Value:
+    return Value("attributes", [f'"{name}"' for name in names])
 
 
 def unit_and_bound(unit: PrivacyUnit) -> tuple[Message, ...]:

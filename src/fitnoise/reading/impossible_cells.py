@@ -210,7 +210,7 @@ def _box(domain: Domain, rule: ImpossibleBox, tables: Iterable[Table]) -> dict[s
 
 def _of_release(error: DomainError) -> ReleaseError:
     """Return an error in a rule as one of a release, with its code."""
-    problem = ReleaseError(*error.args, place=error.place)
+    problem = ReleaseError(*error.args, place=error.place, values=error.values)
     problem.area = error.area
     return problem.with_outcome(UNCOMPUTED)
 

@@ -22,7 +22,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.codings import Code
 from fitnoise.kernel.disk import lock, sync_names
-from fitnoise.messages import Message, Value, ValueKind, english
+from fitnoise.messages import Message, Notice, Value, ValueKind
 from fitnoise.planning.files import (
     UNFINISHED,
     fresh,
@@ -230,7 +230,7 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
             place. None removes no complete release.
 
     Returns:
-        Sentences, one for each folder that no process holds, removed or not.
+        Notices, one for each folder that no process holds, removed or not.
 
     **Guarantees**
         * a folder that a living process holds is left as it is;
@@ -239,7 +239,7 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
     """
     directory = directory.resolve()
     leftovers = leftovers_of(directory.parent, re.escape(directory.name))
-    return [english(_cleared(stage, directory, digest, release=release)) for stage in leftovers if stage.is_dir()]
+    return [Notice(_cleared(stage, directory, digest, release=release)) for stage in leftovers if stage.is_dir()]
 
 
 def leftovers(folder: Path) -> list[str]:

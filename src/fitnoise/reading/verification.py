@@ -37,7 +37,14 @@ from fitnoise.planning.files import read_text
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
 from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE
-from fitnoise.reading.description import EntryReference, Superseded, TotalsReference, describe, parse_superseded
+from fitnoise.reading.description import (
+    EntryReference,
+    Superseded,
+    TotalsReference,
+    account_message,
+    describe,
+    parse_superseded,
+)
 from fitnoise.reading.integer_tables import IntegerTables, read_integer_tables
 from fitnoise.reading.means import file_stubs
 from fitnoise.reading.microdata import InventedRecords, StatedRecords
@@ -881,14 +888,17 @@ def _other_charge(plan: Plan, entry: VerifiableEntry) -> Message | None:
         return Message("report.fault.other_plan", (entry_value,))
     if entry.account != plan.order.account:
         source = Value("source", entry.account.source, ValueKind.CODE)
-        return Message("report.fault.other_account", (entry_value, source, Value("account", entry.account.sentence)))
+        return Message(
+            "report.fault.other_account",
+            (entry_value, source, Value("account", account_message(entry.account), ValueKind.MESSAGE)),
+        )
     # a ledger sums fractions with powers of 2 below, so it charges ρ rounded up to one of these
     if entry.epsilon != plan.loss.epsilon or entry.rho != ceil_dyadic(plan.loss.rho):
         return _cost("report.fault.other_cost", entry.rho, entry_value, Value("cost", plan.rho, ValueKind.RECOMPUTED))
     for account, price in list(entry.prices.items())[1:]:
         cost = plan.order.cost(account.unit)
         if cost is None or price.rho < ceil_dyadic(cost.rho):  # a bound may be charged, which is more than the cost
-            unit = Value("account", account.sentence, ValueKind.CODE)
+            unit = Value("account", account_message(account), ValueKind.MESSAGE)
             return _cost("report.fault.unit_cost", price.rho, entry_value, unit)
     return None
 

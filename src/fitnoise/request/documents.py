@@ -1361,7 +1361,7 @@ def located(error: FitnoiseError, where: str) -> SpecError:
     if isinstance(error, SpecError):
         problem = error
     else:
-        problem = SpecError(*error.args, place=error.place)
+        problem = SpecError(*error.args, place=error.place, values=error.values)
         problem.area = error.area
     path = _path_of(where, error.place)
     return (problem if path is None else problem.with_place(path)).with_outcome(OUTCOME)

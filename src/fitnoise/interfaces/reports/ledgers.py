@@ -12,7 +12,7 @@ from fitnoise.kernel.units import Account
 from fitnoise.messages import Content, Message, Value, ValueKind
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS
-from fitnoise.reading.description import between_draws
+from fitnoise.reading.description import account_message, between_draws
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request import curves
 
@@ -36,7 +36,8 @@ def ledger_report(
         ReportColumn("kind"),
         ReportColumn("said", Message("report.heading.kind"), ValueKind.MESSAGE, spoken=True),
         ReportColumn("source", Message("report.heading.account")),
-        ReportColumn("privacy_unit", Message("report.heading.unit")),
+        ReportColumn("privacy_unit"),
+        ReportColumn("unit", Message("report.heading.unit"), ValueKind.MESSAGE, spoken=True),
         ReportColumn("rho"),
         ReportColumn("cost", Message("report.heading.rho"), ValueKind.COST, spoken=True),
         ReportColumn("rho_exact"),
@@ -100,6 +101,7 @@ def balance_section(title: Message | None, balance: Quote, location: tuple[str |
     values = (
         Value("source", balance.account.source),
         Value("privacy_unit", balance.account.sentence),
+        Value("unit", account_message(balance.account), ValueKind.MESSAGE, spoken=True),
         # None stands for a cost without a bound, as after a charge for replace-one neighbours.
         Value("spent", None if balance.spent is None else float(balance.spent), ValueKind.COST),
         Value("spent_exact", None if balance.spent is None else str(balance.spent)),
@@ -245,7 +247,11 @@ def accounts_epsilon(
     `epsilons`: ε of every account, or the reason why it is unknown.
     """
     for i, balance in enumerate(balances):
-        whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.sentence))
+        whom = (
+            Value("source", balance.account.source),
+            Value("privacy_unit", balance.account.sentence),
+            Value("unit", account_message(balance.account), ValueKind.MESSAGE, spoken=True),
+        )
         known_epsilon = epsilons[balance.account]
         # A text is the reason why no ε is known, and the report passes it on.
         if isinstance(known_epsilon, str):
@@ -319,6 +325,7 @@ def _row(entry: LedgerEntry, numbers: Mapping[str, int]) -> dict[str, Content]:
         "said": kind_message,
         "source": entry.account.source,
         "privacy_unit": entry.account.sentence,
+        "unit": account_message(entry.account),
         "rho": float(entry.rho),
         "cost": float(entry.rho) if kind == "rho" else "",
         "rho_exact": str(entry.rho),
