@@ -575,12 +575,6 @@ def test_an_interrupted_release_is_finished_with_its_own_file(tmp_path, monkeypa
         release(tmp_path, name="second")
 
 
-def test_releases_with_public_totals_are_not_combined(done):
-    _, result = done
-    with refused("release.public-totals-unsupported"):
-        fn.given(result, impossible=[{"sex": 1, "status": "widowed"}])
-
-
 def test_intervals_hold_as_often_as_they_say():
     """10,000 releases with the sampled noise: as often as stated, numbers are within their margins."""
     domain = of_sizes(state=3, sex=2)

@@ -96,7 +96,7 @@ class RebuiltTables:
         sector_group = self.part.decomposition.groups[group]
         if self._totals is not None and self.part.decomposition.public_places(sector_group) is not None:
             for i, axes in enumerate(sector_group.attributes[sectors].tolist()):
-                thetas[i] -= _centred(self._spread_totals(axes, self._totals) @ sector_group.basis.T)
+                thetas[i] -= centred(self._spread_totals(axes, self._totals) @ sector_group.basis.T)
         return thetas
 
     def table(self, name: str) -> Floats:
@@ -410,10 +410,10 @@ def _pull(
 def _finished(part: SectorTablesPart, out: dict[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
     # θ_S sums to 0 along each attribute of S, so only the centred part of its weights counts. By axis it need not.
     by_axis = any(g.views for g in part.decomposition.tables)
-    return out if by_axis else {key: _centred(total) for key, total in out.items()}
+    return out if by_axis else {key: centred(total) for key, total in out.items()}
 
 
-def _centred(x: Floats) -> Floats:
+def centred(x: Floats) -> Floats:
     """Return x minus its means along every axis but the last."""
     for axis in range(x.ndim - 1):
         x = x - x.mean(axis=axis, keepdims=True)

@@ -15,7 +15,9 @@ squares is
     M_S = Σ_r L_rᵀ V_r⁻¹ L_r,   θ̂_S = M_S⁻¹ Σ_r L_rᵀ V_r⁻¹ t_r,   cov θ̂_S = (⊗ (I − J/n_a)) ⊗ M_S⁻¹.
 
 Rules may state joint structured cells in which no record is. They are one more source, which is exact. It leaves
-θ_S = E_S φ_S for independent unknowns φ_S (`restricted`), and the same formulas hold with L_r E_S for L_r.
+θ_S = E_S φ_S for independent unknowns φ_S (`restricted`), and the same formulas hold with L_r E_S for L_r. Public
+totals are another exact source. They leave θ_S = θ° + E_S φ_S (`exact_totals`), and L_r θ° is subtracted from t_r. A
+release knows its own totals without noise. So of its rows, those count that are independent given these totals.
 
 The result is rebuilt, queried and shown like the sectors of one release. For noise that is not normal, intervals use
 every single noise (`CombinedSource.traced`).
@@ -48,21 +50,27 @@ from fitnoise.mechanisms.estimation import SectorIndex
 from fitnoise.mechanisms.gaussian.estimate import apply_covariance, covariance
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.mechanisms.rebuilding import RebuiltTables
-from fitnoise.messages import Message, english
+from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.messages import document as message_document
 from fitnoise.planning.files import read_text
 from fitnoise.planning.joint_axes import with_joint_axes
 from fitnoise.reading.contradictions import Distance, refuse_contradicted
 from fitnoise.reading.derived_tables import DerivedTables, Texts
-from fitnoise.reading.description import statistic, universe_messages
+from fitnoise.reading.description import public_totals, statistic, universe_messages
 from fitnoise.reading.estimates import Estimate, Estimates, added
-from fitnoise.reading.impossible_cells import MAX_DENSE_RULE_CELLS, ImpossibleCells, independent_rows, restricted
+from fitnoise.reading.exact_totals import ExactTotals, Solutions, TotalsEquations, distinct_totals, totals_of
+from fitnoise.reading.impossible_cells import (
+    MAX_DENSE_RULE_CELLS,
+    ImpossibleCells,
+    independent_rows,
+    restricted,
+)
 from fitnoise.reading.labelled_numbers import RowLabels
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.reading.means import file_stubs, mean_columns
 from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.questions import ReaderQuestion
-from fitnoise.reading.refusals import UNREAD, no_means, refuse_public_totals, repeated_release
+from fitnoise.reading.refusals import UNREAD, no_means, repeated_release
 from fitnoise.reading.release import Release, release_identity, superseded_pairs
 from fitnoise.reading.release_files import csv_text, number_columns, stub_frame
 from fitnoise.reading.rule_certificates import rule_certificate
@@ -70,7 +78,6 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList
 from fitnoise.request.domain import Domain
-from fitnoise.request.impossible_rules import Mask
 from fitnoise.request.joint_axes import used_joint_axes
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, list_names, slug, used_attributes
@@ -336,14 +343,19 @@ def _varying(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
 
 
 def _joined(
-    union: TableUnion, sources: Sequence[AnswerSource]
+    union: TableUnion, sources: Sequence[AnswerSource], totals: Sequence[ExactTotals]
 ) -> tuple[JointEstimation, dict[SectorIndex, list[SectorInformation]]]:
     """Return the least-squares estimates of all sectors, and the information of each source about every sector.
+
+    totals: The public totals of all sources.
 
     Raises:
         ReleaseError: A source has more independent rows of a sector than are combined.
     """
-    d = union.decomposition
+    d, domain = union.decomposition, union.workload.domain
+    all_cells = np.ones(d.cells, dtype=np.bool_)
+    equations = TotalsEquations(domain, d, totals, all_cells)
+    by_source = {source: TotalsEquations(domain, d, totals_of(source), all_cells) for source in sources}
     whiteners = [np.empty((len(g), len(g.basis), len(g.basis))) for g in d.groups]
     thetas: dict[SectorIndex, Floats] = {}
     pieces: dict[SectorIndex, list[SectorInformation]] = {}
@@ -351,26 +363,49 @@ def _joined(
     values = {(x, t): union.along_columns(x, t) for x in sources for t in tables if union.has(x, t)}
     for (group, s), lifts in _iterate_sectors(d):
         sector, sector_pieces = d.groups[group].attributes[s].tolist(), list[SectorInformation]()
-        information, seen = np.zeros(()), np.zeros(())
+        k = len(d.groups[group].basis)
+        information, seen = np.zeros((k, k)), np.zeros(k)
         for source in sources:
             if source_lifts := [(t, lift) for t, lift in lifts if union.has(source, t)]:
-                piece, lift = _information(union, source, sector, source_lifts)
+                piece, lift = _information(union, source, sector, source_lifts, by_source[source].solutions(group, s))
                 varying = {t: _varying(values[source, t], sector, union.axes(t)) for t, _ in source_lifts}
+                if not piece.rows:  # all follows from public totals
+                    continue
                 noisy = np.stack([varying[t][..., row] for t, row in piece.rows], axis=-1)
                 information, seen = (information + lift.T @ piece.adjoint_answers, seen + noisy @ piece.adjoint_answers)
                 sector_pieces.append(piece)
+        solutions = equations.solutions(group, s)
+        if solutions is not None:
+            seen = seen - solutions.point @ information
+            information = solutions.factors.T @ information @ solutions.factors
         # scaled for the same reason as the noise in `_information`
         sizes = np.sqrt(information.diagonal())
         triangle = np.linalg.cholesky(information / np.multiply.outer(sizes, sizes))
         # M = D T Tᵀ D with the triangle T and the sizes D, so W = D⁻¹ T⁻ᵀ
         whitener = sl.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T / sizes[:, None]
-        whiteners[group][s], thetas[group, s], pieces[group, s] = whitener, seen @ whitener @ whitener.T, sector_pieces
+        whiteners[group][s], theta = _within_totals(whitener, solutions)
+        thetas[group, s] = seen @ whiteners[group][s] @ whiteners[group][s].T + theta
+        pieces[group, s] = sector_pieces
     return JointEstimation(whiteners, thetas), pieces
+
+
+def _within_totals(whitener: Floats, solutions: Solutions | None) -> tuple[Floats, Floats]:
+    """Return W of all unknowns, (k, k), and the solution of the totals' equations to which noise is added.
+
+    Public totals fix some unknowns: as many columns of W are 0.
+
+    whitener: W of the unknowns that remain.
+    solutions: The solutions for the sector (`TotalsEquations.solutions`).
+    """
+    if solutions is None:
+        return whitener, np.zeros(())
+    wide = np.pad(solutions.factors @ whitener, [(0, 0), (0, len(solutions.factors) - len(whitener))])
+    return wide, solutions.point
 
 
 def _within_rules(
     d: Decomposition,
-    possible: Mask,
+    equations: TotalsEquations,
     estimation: JointEstimation,
     pieces: Mapping[SectorIndex, Sequence[SectorInformation]],
 ) -> tuple[Decomposition, JointEstimation, dict[SectorIndex, list[SectorInformation]], Distance]:
@@ -378,32 +413,46 @@ def _within_rules(
 
     The last result is the distance of the estimates so far from those with the rules.
 
-    possible: True for each possible structured cell, (n_o,).
+    equations: The equations of public totals over the possible structured cells. Their decomposition is replaced.
     """
     groups, whiteners = list[SectorGroup](), list[Floats]()
+    remaining_groups = {number: (factors, group) for number, factors, group in restricted(d, equations.possible)}
+    new = replace(d, groups=tuple(group for _, group in remaining_groups.values()))
+    equations = replace(equations, decomposition=new)
     thetas: dict[SectorIndex, Floats] = {}
     remaining: dict[SectorIndex, list[SectorInformation]] = {}
     distance, without = Distance(), dict(enumerate(d.groups))
-    for number, factors, group in restricted(d, possible):
+    for number, (factors, group) in remaining_groups.items():
         del without[number]
         here = np.empty((len(group), len(group.basis), len(group.basis)))
         for s in range(len(group)):
-            key, inverse = (len(groups), s), np.linalg.inv(estimation.whiteners[number][s])
+            key, inverse, unknowns = (len(groups), s), *_inverse(estimation.whiteners[number][s])
+            solutions = equations.solutions(*key)
+            free = factors if solutions is None else factors @ solutions.factors
             # M = W⁻ᵀ W⁻¹, so Eᵀ M E = Rᵀ R with the triangle R of W⁻¹ E = Q R, and the new W is R⁻¹
-            columns, triangle = np.linalg.qr(inverse @ factors)
-            here[s] = sl.solve_triangular(triangle, np.eye(len(triangle)))
-            whitened = estimation.thetas[number, s] @ inverse.T
-            thetas[key] = whitened @ columns @ here[s].T
+            columns, triangle = np.linalg.qr(inverse @ free)
+            here[s], point = _within_totals(sl.solve_triangular(triangle, np.eye(len(triangle))), solutions)
+            fixed = point @ factors.T if point.ndim else point
+            whitened = (estimation.thetas[number, s] - fixed) @ inverse.T
+            thetas[key] = whitened @ columns @ here[s][:, : len(triangle)].T + point
             residuals = whitened - whitened @ columns @ columns.T
-            distance = distance.plus(_distance(d, group, s, residuals, len(factors) - len(triangle)))
+            distance = distance.plus(_distance(d, group, s, residuals, unknowns - len(triangle)))
             remaining[key] = [replace(x, adjoint_answers=x.adjoint_answers @ factors) for x in pieces[number, s]]
         groups.append(group)
         whiteners.append(here)
     for number, group in without.items():
         for s in range(len(group)):
-            whitened = estimation.thetas[number, s] @ np.linalg.inv(estimation.whiteners[number][s]).T
-            distance = distance.plus(_distance(d, group, s, whitened, len(group.basis)))
-    return replace(d, groups=tuple(groups)), JointEstimation(whiteners, thetas), remaining, distance
+            inverse, unknowns = _inverse(estimation.whiteners[number][s])
+            whitened = estimation.thetas[number, s] @ inverse.T
+            distance = distance.plus(_distance(d, group, s, whitened, unknowns))
+    return new, JointEstimation(whiteners, thetas), remaining, distance
+
+
+def _inverse(whitener: Floats) -> tuple[Floats, int]:
+    """Return W⁻¹, or with columns of 0 the inverse on the others, and the number of the others."""
+    unknowns = int(whitener.any(axis=0).sum())
+    inverse = np.linalg.inv(whitener) if unknowns == len(whitener) else np.linalg.pinv(whitener)
+    return np.asarray(inverse), unknowns
 
 
 def _distance(d: Decomposition, group: SectorGroup, s: int, residuals: Floats, unknowns: int) -> Distance:
@@ -432,18 +481,26 @@ def _iterate_sectors(d: Decomposition) -> Iterator[tuple[SectorIndex, _Lifts]]:
 
 
 def _information(
-    union: TableUnion, source: AnswerSource, sector: Sequence[int], lifts: _Lifts
+    union: TableUnion,
+    source: AnswerSource,
+    sector: Sequence[int],
+    lifts: _Lifts,
+    solutions: Solutions | None,
 ) -> tuple[SectorInformation, Floats]:
     """Return the information of a source about a sector, and L, (rows, k).
 
     lifts: The tables of the source that reach the sector, by index in the union, each with its own L, (rows, k).
+    solutions: The solutions of the equations of the source's public totals for the sector. Rows that are equal except
+        for what the totals give have equal noise, and one of them stands for all.
 
     Raises:
         ReleaseError: There are more than MAX_COMBINED_ROWS independent rows.
     """
     rows = [(t, j) for t, lift in lifts for j in range(len(lift))]
     all_lifts = np.concatenate([lift for _, lift in lifts])
-    chosen, _ = independent_rows(all_lifts)
+    chosen, _ = independent_rows(all_lifts if solutions is None else solutions.lift(all_lifts))
+    if not len(chosen):
+        return SectorInformation(source, [], all_lifts[:0]), all_lifts[:0]
     if len(chosen) > MAX_COMBINED_ROWS:
         raise ReleaseError(
             "too-many-joint-cells",
@@ -513,7 +570,7 @@ def _union_of_tables(
     try:
         publication = Publication(
             Workload(domain, tables, leading.confidence),
-            leading.unit,
+            replace(leading.unit, within=()),  # all numbers of the union count as measured
             leading.source,
             leading.delta,
             title=leading.title,
@@ -661,7 +718,6 @@ def _check_releases(releases: Sequence[Release]) -> None:
                 "Combine releases that have tables.",
                 UNCOMBINED,
             )
-    refuse_public_totals((r.plan.publication for r in releases), UNCOMBINED)
     sources = [s for r in releases for s in r._sources]
     # one noise taken for two independent ones would halve the stated variance
     if len(set(sources)) < len(sources):
@@ -713,6 +769,8 @@ class Combination(DerivedTables, QuestionMixin):
         * intervals have at least their confidence. If all noise is Gaussian, they use its quantiles. If a release is
           pure, each kind of noise has a part of the allowed error (Bonferroni), and sums of Laplace noise are exact;
         * any two tables agree on their shared sums, up to floating point; combining charges nothing;
+        * with public totals, these guarantees hold if the totals are right. The tables agree with the totals of every
+          release, up to floating point;
         * with rules, these guarantees hold if no record in an impossible cell was counted (`assumptions`). Numbers of
           impossible cells alone are 0 ± 0.
 
@@ -731,7 +789,16 @@ class Combination(DerivedTables, QuestionMixin):
         tables = [x if isinstance(x, Table) else x.template for x in parts]
         self._impossible = ImpossibleCells.from_rules(domain, impossible, tables) if impossible else None
         publication, union = _union_of_tables(releases, domain, self._impossible)
-        estimation, pieces = _joined(union, sources)
+        totals = distinct_totals(sources, domain)
+        if totals and union.classes:
+            raise ReleaseError(
+                "public-totals-with-classes",
+                "A release has public totals, and the attributes of the rules have many joint cells.",
+                f"With public totals they have at most {MAX_DENSE_RULE_CELLS:,} joint cells.",
+                "State rules on fewer attributes, or use the release without rules.",
+                UNCOMBINED,
+            )
+        estimation, pieces = _joined(union, sources, totals)
         names = [*(f"{s.digest} {s.part_index}" for s in sources), *map(ascii, self._rules)]
         digest = hashlib.sha256("\n".join(names).encode("ascii")).hexdigest()
         joint = JointTables(publication, union.decomposition, estimation)
@@ -742,8 +809,9 @@ class Combination(DerivedTables, QuestionMixin):
         if self._impossible is not None:
             structured = union.decomposition.structured
             possible = self._impossible.possible_among(union.workload.domain, structured, union.classes)
+            equations = TotalsEquations(union.workload.domain, union.decomposition, totals, possible)
             decomposition, estimation, pieces, distance = _within_rules(
-                union.decomposition, possible, estimation, pieces
+                union.decomposition, equations, estimation, pieces
             )
             joint = JointTables(publication, decomposition, estimation)
             ruled = CombinedSource(digest, 0, RebuiltTables(joint, ()), union, sources, pieces)
@@ -773,10 +841,12 @@ class Combination(DerivedTables, QuestionMixin):
 
     @property
     def conditions(self) -> tuple[Message, ...]:
-        """The statements on which the numbers rest: that releases count the same records, and those on rules."""
+        """The statements on which the numbers rest: on the same records, on public totals, and on rules."""
         is_one = len(self.releases) == 1 and self._impossible is not None
         same = [] if is_one else [Message("report.combined.same_records")]
-        return (*self.all_remarks(), *same, *self.assumptions)
+        totals = dict.fromkeys(x for r in self.releases for x in public_totals(r.plan))
+        stated = (Message("report.universe.public", (Value("rule", x, ValueKind.MESSAGE),)) for x in totals)
+        return (*self.all_remarks(), *same, *stated, *self.assumptions)
 
     @cached_property
     def certificate(self) -> Certificate | None:
@@ -849,7 +919,7 @@ class Combination(DerivedTables, QuestionMixin):
         return {
             "statistic": english(*statistic(table, self._domain)),
             "confidence": table.target.level(self._confidence),
-            "universe": [*map(english, counted), *map(english, self.conditions)],
+            "universe": [*dict.fromkeys(map(english, (*counted, *self.conditions)))],
         }
 
     def _origins(self, name: str) -> list[tuple[Release, str]]:
@@ -1030,8 +1100,9 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
         ReleaseError: `same_records` is not true, or one release is given without it. Or the releases state that
             they count different records, or define an attribute differently, or have explicit queries and different
             domains. Or a release is given twice or has no tables. Or two releases are periods of one series. Or
-            their attributes do not fit into one domain, or they have too many tables. Or jointly they have too many
-            joint cells of structured attributes (at most 20,000, of which one release may have 4,096).
+            their public totals contradict each other. Or their attributes do not fit into one domain, or they have too
+            many tables. Or jointly they have too many joint cells of structured attributes (at most 20,000, of which
+            one release may have 4,096).
 
     **Guarantees**
         The result keeps the guarantees of :class:`Combination`.

@@ -248,7 +248,7 @@ def _changed_tables(published: AnswerSource, ruled: AnswerSource) -> Iterator[_C
         before, after = _variances(published, number), _variances(ruled, number)
         # The estimate with rules has the least variance, so its noise is uncorrelated with the change.
         gained = before - after
-        changed = gained > MIN_GAIN * before
+        changed = gained > np.maximum(MIN_GAIN * before, NO_NOISE**2)
         change = ruled.rebuilt.table(table.name) - published.rebuilt.table(table.name)
         steps = np.where(changed, change / np.sqrt(np.where(changed, gained, 1.0)), 0.0)
         yield _ChangedTable(number, steps, changed, changed & (after <= MIN_GAIN * before))

@@ -27,7 +27,7 @@ from fitnoise.request.domain import Domain
 from fitnoise.request.impossible_rules import ImpossibleBox, Mask, box_from, chosen_cells
 from fitnoise.request.joint_axes import joint_axis
 from fitnoise.request.workloads import Table
-from fitnoise.solving.sectors import Decomposition, Members, SectorGroup
+from fitnoise.solving.sectors import Decomposition, SectorGroup
 
 MAX_RULE_CELLS = 2**22
 """The largest number of joint cells of the attributes of all rules: 4 MiB for a mask."""
@@ -251,6 +251,8 @@ def independent_rows(rows: Floats) -> tuple[Indices, Floats]:
     """Return the indices of r independent rows, and factors E, (rows, r), such that all rows are E times these."""
     # rows of single entries, one for each column, need no elimination: all other rows are written in their columns
     used = np.flatnonzero(rows.any(axis=0))
+    if not len(used):
+        return np.zeros(0, dtype=np.intp), np.zeros((len(rows), 0))
     single = np.flatnonzero((rows != 0).sum(axis=1) == 1)
     columns, indices = np.unique((rows[single] != 0).argmax(axis=1), return_index=True)
     if np.array_equal(columns, used):
@@ -284,18 +286,18 @@ def restricted(d: Decomposition, possible: Mask) -> Iterator[tuple[int, Floats, 
         rows, factors = independent_rows(basis[:, possible].astype(np.float64))
         if len(rows):
             sizes = tuple(np.sqrt((b.astype(np.float64) ** 2).sum(axis=1)) for b in (group.basis, basis[rows]))
-            members = tuple(replace(m, lift=_restricted_lift(m, factors, *sizes)) for m in group.members)
+            lifts = (restricted_lift(m.answers(np.eye(len(factors))).T, factors, *sizes) for m in group.members)
+            members = tuple(replace(m, lift=lift) for m, lift in zip(group.members, lifts, strict=True))
             yield number, factors, replace(group, basis=basis[rows], members=members)
 
 
-def _restricted_lift(members: Members, factors: Floats, sizes: Floats, remaining_sizes: Floats) -> Floats:
-    """Return L E, (numbers, unknowns that remain). Rows that are 0 in all possible cells are exactly 0.
+def restricted_lift(before: Floats, factors: Floats, sizes: Floats, remaining_sizes: Floats) -> Floats:
+    """Return L E, (numbers, unknowns that remain). Rows that depend on no unknown that remains are exactly 0.
 
-    members: The tables, with their lift L.
+    before: L, (numbers, unknowns before).
     factors: E, (unknowns before, unknowns that remain).
     sizes, remaining_sizes: The ℓ2 norms of the rows of the basis before, and of those that remain.
     """
-    before = members.answers(np.eye(len(factors))).T
     lift = before @ factors
     is_zero = np.abs(lift) @ remaining_sizes <= DEPENDENCE_TOLERANCE * (np.abs(before) @ sizes)
     return np.where(is_zero[:, None], 0.0, lift)

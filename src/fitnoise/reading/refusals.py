@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fitnoise.errors import ReleaseError
 from fitnoise.request.domain import Domain
-from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import list_names
 
 UNESTIMATED = "Nothing was estimated."
@@ -52,23 +51,6 @@ def repeated_release(needed: str, outcome: str, fault: str = "A release is given
         fault: Sentence that says which release is given twice.
     """
     return ReleaseError("repeated-release", fault, needed, "Give each release once.", outcome)
-
-
-def refuse_public_totals(publications: Iterable[Publication], outcome: str) -> None:
-    """Raise ReleaseError if some publications have public totals, whose numbers have no noise.
-
-    Args:
-        publications: The publications of releases.
-        outcome: Sentence that says what did not happen.
-    """
-    if any(x.public is not None for x in publications):
-        raise ReleaseError(
-            "public-totals-unsupported",
-            "A release has public totals.",
-            "Only releases that measured all numbers are combined.",
-            "Use the tables of this release as they are, or another release.",
-            outcome,
-        )
 
 
 def existing_place(name: str, outcome: str) -> ReleaseError:
