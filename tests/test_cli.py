@@ -602,7 +602,7 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["integers", "release", "-o", "whole", "--simulations", "\u0661\u0662"], "is not a valid integer"),
         (["new", "spec.toml", "--example", "1_0"], "'1_0' is not a valid integer"),
         (["new", "spec.toml", "--example", "0"], "0 is not in the range x>=1"),
-        (["release", "plan.json", "people.csv", "-o", "r"], "Missing option '--ledger'"),
+        (["release", "plan.json", "people.csv", "-o", "r"], "No ledger is given, and the environment names none."),
         (["release", "plan.json", "people.csv", "--ledger", "l"], "Missing option '-o'"),
         ([*RELEASE, "--tables", "area", "--no-tables"], "--tables and --no-tables are both given."),
         (["tables"], "Missing argument 'RELEASE'"),
@@ -1374,7 +1374,7 @@ def test_free_queries_have_help_with_an_example(run):
 def test_a_plan_is_drawn(run, here, ending):
     code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--plot", f"price.{ending}", "--json")
     assert code == 0
-    assert [line for line in err.splitlines() if line.startswith("wrote")] == [
+    assert [x["text"] for x in map(json.loads, err.splitlines()) if x["event"] == "message"] == [
         f"wrote price.{ending}",
         "wrote plan.json",
     ]

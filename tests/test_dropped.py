@@ -1,6 +1,7 @@
 """Records that every table leaves out: the number by attribute, for the operator alone; and when counting stops."""
 
 import json
+import re
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
@@ -327,12 +328,14 @@ def test_the_operator_sees_the_number_and_no_file_holds_it(tmp_path, monkeypatch
     assert json.loads(captured.out)["dropped"] == {
         "records": 12_347, "dropped": 7919, "attributes": {"x": 7919}, "without_id": 0,
     }  # fmt: skip
-    assert "7,919 of 12,347 records are left out of every table" in captured.err
+    assert "7,919" not in captured.err  # events are often stored
+    assert ran("count", "plan.json", "people.csv", "--unsealed", "-o", "counted") == 0
+    assert "7,919 of 12,347 records are left out of every table" in capsys.readouterr().err
     released = ("release", "plan.json", "people.csv", "--ledger", "l.db", "-o", "r")
     assert ran(*released, "--json") == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["dropped"]["dropped"] == 7919
-    assert "7,919 of 12,347 records" in captured.err
+    assert not re.search("7,?919|12,?347", captured.err)
     assert ran("release", "plan.json", "people.csv", "--ledger", "m.db", "-o", "s") == 0
     captured = capsys.readouterr()
     assert "7,919 of 12,347 records" in captured.err

@@ -197,7 +197,8 @@ def test_receipts_and_ledgers_are_reported(plan, limit):
         balance, entries, head = ledger.balance(account), ledger.entries(), ledger.head()
     for rise, turn in ((plan.loss.rho / 2, "rose by"), (-plan.loss.rho, "fell by"), (Fraction(), "did not rise")):
         table_names = ["area", "area by age cumulative"] if rise else ["area"]
-        receipt = receipt_report(plan, answered(plan).finite.values(), Path("r"), table_names, rise, balance)
+        answers = answered(plan).finite.values()
+        receipt = receipt_report(plan, answers, Path("r"), table_names, rise, Path("l.db"), balance)
         check_report(receipt)
         assert any(turn in line for line in lines(receipt))
         printed = document(receipt)
@@ -207,6 +208,7 @@ def test_receipts_and_ledgers_are_reported(plan, limit):
     report = ledger_report(entries, [balance], head)
     check_report(report)
     assert document(report)["balances"] == [printed["balance"]]
+    assert printed["ledger"] == "l.db"
     assert [e["rho_exact"] for e in document(report)["entries"]] == [str(e.rho) for e in entries]
 
 

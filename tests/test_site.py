@@ -31,6 +31,8 @@ import generate_reference  # noqa: E402 - a module of the documentation
 
 IN_A_BROWSER = {"in_the_studio"}
 """Done by test_studio_browser.py."""
+IN_PROCESSES = {"howto/run_as_a_job"}
+"""Done by test_jobs.py."""
 TUTORIALS = sorted({path.stem for path in (DOCS / "tutorials").glob("*.md")} - IN_A_BROWSER)
 EXPECTED = {
     "howto/hierarchies_of_places": {"same": True, "first": "0101", "last": "3124"},
@@ -124,7 +126,7 @@ EXPECTED = {
     },
 }
 """Names that the Python of a page defines, with their values."""
-HOW_TO = [*sorted(f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")), "mathematics/the_proof"]
+HOW_TO = [*sorted({f"howto/{x.stem}" for x in (DOCS / "howto").glob("*.md")} - IN_PROCESSES), "mathematics/the_proof"]
 
 
 # --- tutorials, and pages for one task --------------------------------------------------------------------------------

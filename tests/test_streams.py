@@ -150,7 +150,7 @@ def test_a_full_disk_under_a_stream_ends_with_an_exit_code_and_no_traceback(run,
         if which == "stdout" and out:
             message = "The output cannot be written (No space left on device)."
             error = {"code": "output", "place": None, "message": message, "exit_code": 1}
-            last = json.dumps({"error": error}) if as_json else f"error: {message}"
+            last = json.dumps({"event": "error", "error": error}) if as_json else f"error: {message}"
             assert (code_found, errors.splitlines()[-1]) == (1, last)
         if which == "stderr" and code == 0:
             assert not as_json or json.loads(sentence)

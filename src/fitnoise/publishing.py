@@ -159,7 +159,7 @@ def release(
         notice: A function that receives a sentence for each leftover folder of killed releases to this directory. It
             receives one for a release that is finished here or is in place, too. Leftovers are removed, except for
             folders in use and folders with a complete release. Once the release is in place, the function also receives
-            the number of records outside the domain, if the plan drops such records.
+            the number of records outside the domain, if the plan drops such records. With `dropped` it does not.
         dropped: A function that receives this number, by attribute. It is exact and for the operator only: no file
             holds it.
 
@@ -748,8 +748,10 @@ def _report_dropped(
 ) -> None:
     """Give the operator the number of records that were dropped; last of all, because a callback may fail."""
     if counter is not None and (dropped_records := counter.dropped) is not None:
-        (notice or (lambda _: None))(str(dropped_records))
-        (dropped or (lambda _: None))(dropped_records)
+        if dropped is not None:
+            dropped(dropped_records)
+        elif notice is not None:
+            notice(str(dropped_records))
 
 
 @final
@@ -1059,8 +1061,8 @@ def count(
         unsealed: True to leave them unsealed; only the owner of the file may read it.
         table: The table of a database or a DuckDB file, or the sheet of an Excel file; overrides the plan's.
         progress: A function, called with the name of each stage.
-        notice: A function that receives a sentence with the number of records outside the domain, as in
-            :func:`release`. The file does not hold this number.
+        notice: A function that receives a sentence with the number of records outside the domain, without
+            `dropped`. The file does not hold this number.
         dropped: A function that receives this number, by attribute.
 
     Raises:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import re
 import signal
 import sys
@@ -22,7 +23,7 @@ from click.core import ParameterSource
 
 from fitnoise import __version__
 from fitnoise.errors import FitnoiseError, ReleaseError, SpecError, is_interruption
-from fitnoise.interfaces.streams import give_up, has_lost_lines
+from fitnoise.interfaces.streams import as_events, give_up, has_lost_lines, say_line
 
 
 def _example(*lines: str) -> str:
@@ -212,7 +213,15 @@ def _add(
         from fitnoise.interfaces import commands
 
         action = "_".join([*name.split(), *_choose_mode(modes, values)])
-        if getattr(commands, f"{action}_command")(**values) is False:
+        if (file := click.get_current_context().meta.get(_CHOSEN)) is not None:
+            commands.name_ledger(file)
+        try:
+            is_good = getattr(commands, f"{action}_command")(**values)
+        except KeyboardInterrupt as stop:
+            if as_events.get():  # click would write an empty line, which is no event
+                raise click.Abort from stop
+            raise
+        if is_good is False:
             click.get_current_context().exit(ReleaseError.exit_code)
 
     group_name, _, short_name = name.partition(" ")
@@ -264,13 +273,40 @@ def _output(text: str, *, required: bool = False) -> click.Option:
     return _file("-o --output", text, required=required)
 
 
-def _ledger(text: str, *, required: bool = True) -> click.Option:
-    return _file("--ledger ledger_file", text, required=required)
+LEDGER, HOME = "FITNOISE_LEDGER", "FITNOISE_HOME"
+"""The variables of the environment that name the ledger, and the folder of one with a relative path."""
+
+_CHOSEN = "fitnoise.ledger"
+"""The key of a context under which a ledger is that the environment names."""
+
+
+def _choose_ledger(context: click.Context, _option: click.Parameter, file: Path | None) -> Path:
+    """Return the given ledger, or the one that the environment names; raise a usage error without one."""
+    if file is not None:
+        return file
+    home, name = os.environ.get(HOME), os.environ.get(LEDGER)
+    if not (home or name):
+        raise click.UsageError(
+            f"No ledger is given, and the environment names none. Give the ledger, or set {LEDGER} to its file, or "
+            f"{HOME} to the folder of ledger.sqlite. Nothing was done.",
+            context,
+        )
+    context.meta[_CHOSEN] = Path(home or "") / (name or "ledger.sqlite")
+    return Path(context.meta[_CHOSEN])
+
+
+def _ledger(text: str) -> click.Option:
+    return _file("--ledger ledger_file", f"{text} {_ENVIRONMENT}", callback=_choose_ledger)
+
+
+_ENVIRONMENT = f"Default: {LEDGER}."
 
 
 # Parameters of several commands
 
-_AS_JSON = _flag("--json as_json", "Print a JSON document on stdout, or an error as JSON on stderr.")
+_AS_JSON = _flag(
+    "--json as_json", "Print a JSON document on stdout. Events and errors are JSON objects on stderr, one a line."
+)
 _SPEC = click.Argument(["spec"], type=_FILE)
 _PLAN = click.Argument(["plan_file"], metavar="PLAN", type=_FILE)
 _DATA = click.Argument(["data"], metavar="DATA...", nargs=-1, required=True)
@@ -559,7 +595,7 @@ _add(
     """,
     [
         click.Argument(["path"], type=_FILE),
-        _ledger("Ledger: check that the release was charged to it.", required=False),
+        _file("--ledger ledger_file", "Ledger: check that the release was charged to it."),
         _file(
             "--report reports", "Report: check that it is the report of PATH, byte for byte; repeatable.", multiple=True
         ),
@@ -773,7 +809,7 @@ _add(
 
 # Ledger
 
-_LEDGER_FILE = click.Argument(["file"], type=_FILE)
+_LEDGER_FILE = click.Argument(["file"], type=_FILE, required=False, callback=_choose_ledger)
 
 _CAP = (
     _option("--rho", "Cap on the total rho of the account (0.05, or a fraction: 1/20).", callback=_exact_rho),
@@ -792,7 +828,10 @@ _UNIT = _option(
 
 _group(
     "ledger",
-    "Show a ledger, set caps, open accounts, and check the chain of entries.",
+    """Show a ledger, set caps, open accounts, and check the chain of entries.
+
+    Without FILE, the ledger is that of FITNOISE_LEDGER, in FITNOISE_HOME if this is set and the path is relative.
+    """,
     "fitnoise ledger show budget.sqlite",
 )
 
@@ -938,6 +977,7 @@ def _run(arguments: list[str], received: Sequence[int] = ()) -> int:
     """
     # The flag is looked for in the text: an error can come before click has parsed the options.
     as_json = "--json" in arguments
+    setting = as_events.set(as_json)
     try:
         return cli.main(args=arguments, prog_name="fitnoise", standalone_mode=False) or 0
     except click.ClickException as error:
@@ -960,6 +1000,8 @@ def _run(arguments: list[str], received: Sequence[int] = ()) -> int:
             raise
         line = f"error: {error} [{error.code}]"
         return _report(error.code, error.place, error.message, error.exit_code, line, as_json=as_json)
+    finally:
+        as_events.reset(setting)
 
 
 def _report(code: str, place: str | None, message: str, exit_code: int, line: str, *, as_json: bool) -> int:
@@ -977,6 +1019,7 @@ def _report(code: str, place: str | None, message: str, exit_code: int, line: st
 
     if as_json:
         error = {"code": code, "place": place, "message": message, "exit_code": exit_code}
-        line = json.dumps({"error": error})
-    say(line)
+        say_line(json.dumps({"event": "error", "error": error}))
+    else:
+        say(line)
     return exit_code

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -399,12 +400,19 @@ def count_command(
             table=table,
             progress=report_progress,
             notice=say,
-            dropped=dropped_records.append,
+            dropped=partial(_keep_dropped, dropped_records, as_json),
         )
     text_id = "terminal.wrote.unsealed" if unsealed else "terminal.wrote.sealed"
     say(Message(text_id, (Value("file", str(output)),)))
     if as_json:
         emit_json({"plan": plan.hash, "file": str(output), "sealed": not unsealed, **_dropped(dropped_records)})
+
+
+def _keep_dropped(records: list[Dropped], as_json: bool, dropped: Dropped) -> None:
+    """Keep the number of dropped records, and print it for people. Programs have it in the document alone."""
+    records.append(dropped)
+    if not as_json:
+        say(str(dropped))
 
 
 def _dropped(dropped: Sequence[Dropped]) -> dict[str, Any]:
@@ -464,7 +472,7 @@ def release_command(
             public_confirm=public_confirm,
             progress=report_progress,
             notice=say,
-            dropped=dropped_records.append,
+            dropped=partial(_keep_dropped, dropped_records, as_json),
         )
     with _after("The release is in place, and its charge is in the ledger."):
         already = Message("terminal.release.already", (Value("directory", str(output)),))
@@ -474,7 +482,7 @@ def release_command(
         if period is not None:
             plan, rise = done.plan, Fraction(0) if done.charge is None else done.charge.rho
         answers = done.finite.values() if plan.questions else ()
-        receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance)
+        receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, ledger_file, balance)
         values = tuple(Value(key, x) for key, x in _dropped(dropped_records).items())
         _print_report(receipt.adding(*superseded_section(done), Section(values=values)), as_json)
 
@@ -1058,6 +1066,11 @@ def _chain_message(count: int, head: tuple[int, str]) -> Message:
     text_id = "terminal.ledger.entry" if count == 1 else "terminal.ledger.entries"
     values = (Value("count", count), Value("head", head[1][:12]))
     return Message(text_id, values) if count else Message("terminal.ledger.empty")
+
+
+def name_ledger(file: Path) -> None:
+    """Name the ledger that the environment chose, before anything is done with it."""
+    say(Message("terminal.ledger.chosen", (Value("file", str(file)),)))
 
 
 def _check_ledger(file: Path, *advice: str) -> None:

@@ -1,9 +1,13 @@
-"""Output of the command line: data on stdout, messages and progress on stderr, plain text away from a terminal."""
+"""Output of the command line: data on stdout, messages and progress on stderr, plain text away from a terminal.
+
+With --json, stderr has one JSON object a line. `docs/howto/run_as_a_job.md` states its fields.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +17,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fitnoise.interfaces.render import document, lines, readable
-from fitnoise.interfaces.streams import say_line
-from fitnoise.messages import Message, Value, ValueKind, english
+from fitnoise.interfaces.streams import as_events, say_line
+from fitnoise.messages import Message, Value, ValueKind, english, statement
 from fitnoise.reporting import Report
 
 PROGRESS_INTERVAL_SECONDS = 5.0
@@ -23,7 +27,17 @@ PROGRESS_INTERVAL_SECONDS = 5.0
 
 def say(line: Message | str = "") -> None:
     """Write a message, or the text of an error, to stderr. If that fails the command goes on (see `streams`)."""
-    say_line(readable(_text(line), _encoding(sys.stderr)))
+    if not as_events.get():
+        say_line(readable(_text(line), _encoding(sys.stderr)))
+    elif isinstance(line, Message):
+        _say_event("message", **statement(line))
+    elif line:
+        _say_event("message", text=line)
+
+
+def _say_event(event: str, **fields: Any) -> None:
+    """Write an event to stderr as one line in ASCII."""
+    say_line(json.dumps({"event": event, **fields}, allow_nan=False))
 
 
 def emit(line: Message | str = "") -> None:
@@ -87,6 +101,9 @@ def gap_message(step: int, gap: float) -> Message:
 def progress(task: Message) -> Iterator[Callable[[Message | str], None]]:
     """Show a spinner with the current stage on a terminal, plain lines elsewhere. Yield the function that sets it."""
     # On stderr: stdout holds data alone, which a pipe passes on.
+    if as_events.get():
+        yield _progress_events(task)
+        return
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_progress(task)
@@ -100,17 +117,34 @@ def progress(task: Message) -> Iterator[Callable[[Message | str], None]]:
 
 
 def _plain_progress(task: Message) -> Callable[[Message | str], None]:
-    last_time = time.monotonic()
     say(Message("terminal.progress.start", (Value("task", task, ValueKind.MESSAGE),)))
+    return _seldom(lambda stage: say(_stage(task, stage)))
+
+
+def _progress_events(task: Message) -> Callable[[Message | str], None]:
+    _say_event("started", task=english(task))
 
     def report(stage: Message | str) -> None:
+        values = {v.key: v.content for v in stage.values} if isinstance(stage, Message) else {}
+        # The first gap of a search is infinite, which is not JSON.
+        finite = {k: None if isinstance(x, float) and not math.isfinite(x) else x for k, x in values.items()}
+        _say_event("progress", task=english(task), stage=_text(stage), values=finite)
+
+    return _seldom(report)
+
+
+def _seldom(report: Callable[[Message | str], None]) -> Callable[[Message | str], None]:
+    """Return a function that passes a stage on if the last one is some seconds ago."""
+    last_time = time.monotonic()
+
+    def report_seldom(stage: Message | str) -> None:
         nonlocal last_time
         # A log file would grow by thousands of lines, one for each step of a search.
         if time.monotonic() - last_time >= PROGRESS_INTERVAL_SECONDS:
             last_time = time.monotonic()
-            say(_stage(task, stage))
+            report(stage)
 
-    return report
+    return report_seldom
 
 
 def _stage(task: Message, stage: Message | str) -> Message:

@@ -8,7 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from contextvars import ContextVar
 from typing import TextIO
+
+as_events: ContextVar[bool] = ContextVar("as_events", default=False)
+"""True if stderr has events, one JSON object a line, in place of text."""
 
 _line_errors: list[OSError] = []
 """The errors of words that could not be written to stderr."""

@@ -47,6 +47,7 @@ def receipt_report(
     directory: Path,
     table_names: Sequence[str],
     rise: Fraction,
+    ledger_file: Path,
     balance: Quote | None,
 ) -> Report:
     """Return the released and charged quantities.
@@ -57,6 +58,7 @@ def receipt_report(
         directory: The directory of the release.
         table_names: The names of the tables that have files.
         rise: The increase of the spent ρ.
+        ledger_file: The ledger that was charged.
         balance: The spent cost and the rest; None if the ledger could not be read.
     """
     table_count = sum(len(p.workload.tables) for p in plan.publication.groups)
@@ -97,9 +99,21 @@ def receipt_report(
             records(plan),
             *public(plan),
             *units(plan),
-            *([] if balance is None else [balance_section(Message("report.section.ledger"), balance)]),
+            *_ledger(ledger_file, balance),
         ),
     )
+
+
+def _ledger(file: Path, balance: Quote | None) -> Iterator[Section]:
+    """Yield the ledger that was charged, and the balance of the account if it could be read."""
+    values = (Value("ledger", str(file)),)
+    ledger = Section(Message("report.section.ledger"), (Message("report.receipt.ledger", values),), values)
+    if balance is None:
+        yield ledger
+    else:  # people read both as one, and programs find the balance at a path of its own
+        section = balance_section(None, balance)
+        yield replace(ledger, messages=(*ledger.messages, *section.messages))
+        yield replace(section, messages=())
 
 
 def superseded_section(release: Release) -> Iterator[Section]:
