@@ -366,10 +366,50 @@ def test_a_question_gets_a_condition_by_keyboard_and_keeps_the_others(page, stud
     page.select_option("#that-2", "1.2")
     check(page)
     page.click("#ask")
-    page.wait_for_selector("#answer table")
+    page.wait_for_selector("#answer .interval")
     shares = 'count({"age": {"values": [3, 2]}, "area": "North"}) / count({"area": "North"})'
-    assert page.inner_text("#answer code") == f"{shares} - {shares.replace('count', 'other.count')}"
+    assert page.text_content("#answer code") == f"{shares} - {shares.replace('count', 'other.count')}"
     check(page)
+    assert page.told == []
+
+
+@pytest.mark.parametrize("page", ["en", "de"], indirect=True)
+def test_two_answers_are_compared_by_keyboard_and_examples_by_a_click(page, studio_folder):
+    """Every state is accessible, also printed, narrow, and in forced colours, and menus show the question."""
+    filled(studio_folder)
+    plan = fn.plan(fn.load_spec(studio_folder / "spec.toml"))
+    book = studio_folder / "budget.sqlite"
+    fn.release(plan, studio_folder / "people.csv", ledger=book, directory=studio_folder / "release")
+    page.goto(page.address + f"report/{page.studio.folder.number('release')}")
+    page.focus("#compare")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#second_that")
+    assert page.evaluate("document.activeElement.id") == "second_that"
+    page.focus("#ask")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#alert .wrong")
+    page.select_option("#that", "0.0")
+    page.select_option("#second_that", "0.1")
+    page.focus("#ask")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#answer article")
+    cards = page.locator("#answer article").evaluate_all("x => x.map(y => y.getBoundingClientRect().y)")
+    assert cards[0] == cards[1]
+    assert page.text_content("#answer code") == 'count({"area": "North"}) - count({"area": "South"})'
+    assert page.locator("#answer .interval[role=img]").count() == 3
+    check(page)
+    page.emulate_media(color_scheme="dark", forced_colors="active")
+    check(page)
+    page.emulate_media(color_scheme="dark", forced_colors="none")
+    for i in range(page.locator("[name=example]").count()):
+        title = page.inner_text(f"#example-{i}")
+        page.select_option("#measure", "number")
+        page.click(f"#example-{i}")
+        page.wait_for_function("title => document.querySelector('#answer h3')?.innerText === title", arg=title)
+        assert page.evaluate("document.activeElement.innerText") == title
+        assert page.input_value("#measure") == ["number", "share", "share", "mean.1", "median.1"][i]
+        check(page)
+    page.told = [x for x in page.told if "422" not in x]
     assert page.told == []
 
 
@@ -507,7 +547,7 @@ def test_every_page_is_accessible(page, studio_folder):
             page.click(".asking .more summary")
             page.fill("#question", "count() / 2")
             page.click("#ask")
-            page.wait_for_selector("#answer table")
+            page.wait_for_selector("#answer .interval")
             page.select_option("#kind", "whole")
             page.click("#write")
             page.wait_for_selector("#jobs dl")

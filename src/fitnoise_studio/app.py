@@ -15,6 +15,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ from fitnoise.reading.release_files import DESCRIPTION, leftovers
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
 from fitnoise.request.known_totals import ORIGINS
-from fitnoise_studio import forms, questions, rule_forms, table_forms
+from fitnoise_studio import answers, forms, questions, rule_forms, table_forms
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.balances import EXAMPLE_CAPS, Balance, balances, cap_guess, reasons
 from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
@@ -491,24 +492,20 @@ def one_report(studio: Studio, request: Request) -> Response:
     name, read = _opened(studio, request)
     report_context = content(read, language=studio.language, totals=True)
     number = request.path_params["number"]
-    jobs = studio.jobs_part("whole")
-    domain = read.plan.publication.domain
-    names = [x for x in domain if x not in domain.steps]
+    publication, language = read.plan.publication, translator(studio.language)
+    listed_examples = questions.examples(publication.domain, publication.workload.tables)
     base = {
         "name": name,
         "place": number,
         "tab": studio.tab(),
-        "names": names,
-        "conditions": list(questions.conditions(domain)),
-        "most": questions.MAX_CONDITIONS,
-        "measures": questions.measures(domain),
-        "others": [(studio.folder.number(x), x) for x in studio.folder.releases() if x != name],
+        "menus": _menus(studio, read, name, questions.Question("number"), SubmittedForm()),
+        "examples": [questions.title(publication.domain, x, language) for x in listed_examples],
         "pages": STEPS,
         "done": studio.steps_done(),
         "folder_name": studio.folder.root.name,
         "parts": {"state": studio.state_part()},
         "shown": "report",
-        "jobs": jobs,
+        "jobs": studio.jobs_part("whole"),
     }
     languages = LANGUAGES
     html = page("studio_report", studio.language, **report_context, **base, languages=languages, **studio.form)
@@ -516,56 +513,73 @@ def one_report(studio: Studio, request: Request) -> Response:
 
 
 def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
-    """Answer a question about a release."""
+    """Answer a question about a release, or show its menus after a button that changes them."""
     name, read = _opened(studio, request)
-    if form.get("again") in questions.SIDES:
-        return _more_conditions(studio, read, form)
+    language, domain, example = translator(studio.language), read.plan.publication.domain, form.get("example")
+    requested = questions.submitted_question(form)
+    if "again" in form:
+        menus = _menus(studio, read, name, requested, form, new=form["again"])
+        return HTMLResponse(render_part("menus", studio.language, **menus))
+    if example is not None:
+        with refused_at("example"):
+            requested = questions.example(domain, read.plan.publication.workload.tables, example)
     others = [x for x in studio.folder.releases() if x != name]
     with refused_at("since"):
-        since = studio.folder.name_by_number(form["since"], others) if form.get("since") else None
+        since = studio.folder.name_by_number(requested.since, others) if requested.since else None
         other = None if since is None else Release.read(studio.folder.inside(since))
     # A written formula goes before the menus, which are hidden from whom writes one.
-    text = form.get("question", "").strip()
-    is_written = bool(text)
-    with refused_at("question" if is_written else "measure"):
-        text = text or questions.formula(read.plan.publication.domain, form)
-        answer = ask(text, read, other, by=[x for x in form.all("by") if x])
+    text = "" if example is not None else form.get("question", "").strip()
     is_simultaneous = "simultaneous" in form
-    frame = answer.frame(simultaneous=is_simultaneous)
-    answer_html = report_html(answer_report(read, text, answer, frame, simultaneous=is_simultaneous), studio.language)
-    one_number = None
-    if len(frame) == 1 and not is_written:
-        row = frame.iloc[0].to_dict()
-        value = float(row["value"])
-        margin = row.get("moe")
-        one_number = {
-            "share": form.get("measure") == "share",
-            "value": value,
-            "margin": margin,
-            "low": value - margin if margin is not None else row.get("low"),
-            "high": value + margin if margin is not None else row.get("high"),
-            "level": answer.confidence,
-        }
-    return HTMLResponse(
-        render_part(
-            "answer",
-            studio.language,
-            shown=answer_html,
-            question=text,
-            said=one_number,
-            since=since,
-            notes=() if other is None else superseded_pairs((read, other)),
-        )
-        + render_part("alert", studio.language, why="")
+    with refused_at("question" if text else "measure"):
+        formulas = [text] if text else questions.formulas(domain, requested)
+        results = [ask(x, read, other, by=[requested.breakdown] if requested.breakdown else []) for x in formulas]
+    level = results[0].confidence
+    # All intervals of a comparison hold at once if those of each of its parts do, with a third of the error.
+    at_once = 1 - (1 - level) / len(results) if is_simultaneous else level
+    frames = [x.frame(at_once, simultaneous=is_simultaneous) for x in results]
+    is_share = requested.measure == "share" and not text
+    difference = answers.POINTS if is_share else answers.NUMBERS
+    unit = answers.SHARES if is_share and since is None else difference
+    units = [unit] if len(results) == 1 else [unit, unit, difference]
+    sides = ("", "", "") if text else questions.stated_conditions(domain, requested, language)
+    titles = [*sides[1:], ""] if len(results) == 3 else [""]
+    cards = answers.cards(results, frames, titles, units, language)
+    details = answer_report(read, formulas[-1], results[-1], frames[-1], simultaneous=is_simultaneous, other=other)
+    html = render_part(
+        "answer",
+        studio.language,
+        title=text or questions.title(domain, requested, language),
+        cards=cards,
+        formula=formulas[-1],
+        level=level,
+        is_simultaneous=is_simultaneous,
+        since=since,
+        name=name,
+        notes=() if other is None else superseded_pairs((read, other)),
+        details=replace(details, sections=tuple(replace(x, tables=()) for x in details.sections)),
+        is_example=example is not None,
     )
+    if example is not None:
+        html += render_part("menus", studio.language, **_menus(studio, read, name, requested, form))
+    return HTMLResponse(html + render_part("alert", studio.language, why=""))
 
 
-def _more_conditions(studio: Studio, read: Release, form: SubmittedForm) -> Response:
-    """Show the conditions of one side that a form holds, and a menu for another one."""
-    chosen = [x for x in form.all(form["again"]) if x][: questions.MAX_CONDITIONS - 1]
-    listed = list(questions.conditions(read.plan.publication.domain))
-    fields = {"listed": listed, "chosen": [*chosen, ""], "most": questions.MAX_CONDITIONS}
-    return HTMLResponse(render_part("conditions", studio.language, side=form["again"], **fields, new=True))
+def _menus(
+    studio: Studio, read: Release, name: str, requested: questions.Question, form: SubmittedForm, *, new: str = ""
+) -> dict[str, Any]:
+    """Return what the menus of a question need. new: the button that was pressed, whose menu has the focus."""
+    domain = read.plan.publication.domain
+    return {
+        "question": requested,
+        "listed": list(questions.conditions(domain)),
+        "measures": questions.measures(domain),
+        "names": [x for x in domain if x not in domain.steps],
+        "others": [(studio.folder.number(x), x) for x in studio.folder.releases() if x != name],
+        "most": questions.MAX_CONDITIONS,
+        "simultaneous": "simultaneous" in form,
+        "written": "" if "example" in form else form.get("question", ""),
+        "new": new,
+    }
 
 
 def write_outputs(studio: Studio, request: Request, form: SubmittedForm) -> Response:

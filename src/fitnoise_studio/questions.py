@@ -1,14 +1,17 @@
-"""Questions to a release by menus: the choices of a domain, and the formula of a chosen question."""
+"""Questions to a release by menus: their choices, examples, and the formulas and the title of a chosen question."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, final
 
 from fitnoise.errors import ReleaseError
+from fitnoise.messages import Translator
 from fitnoise.request.domain import Domain
+from fitnoise.request.views import AtMost
+from fitnoise.request.workloads import Table
 from fitnoise_studio.access import SubmittedForm
 
 MAX_VALUES = 200
@@ -17,9 +20,14 @@ MAX_VALUES = 200
 MEASURES = ("number", "share")
 """The measures of records; those of an attribute have its place after a point, as in `mean.2`."""
 
-
 SIDES = ("that", "among")
 """The sides of a question: the records of the measure, and the records among which they are."""
+
+SECOND_SIDES = ("second_that", "second_among")
+"""The sides of the second answer, which a comparison subtracts from the first."""
+
+ADDED_MENU, COMPARED, NOT_COMPARED = "add-", "compare", "alone"
+"""The buttons that change the menus: another condition of a side, a second answer, and none."""
 
 MAX_CONDITIONS = 6
 """The largest number of menus for the conditions of one side."""
@@ -58,26 +66,127 @@ def measures(domain: Domain) -> list[tuple[str, str]]:
     return [*((f"mean.{i}", x) for i, x in numeric), *((f"median.{i}", x) for i, x in medians)]
 
 
-def formula(domain: Domain, form: SubmittedForm) -> str:
-    """Return the formula of the question that a form chooses: of one release, or its change since another.
+@final
+@dataclass(frozen=True)
+class Question:
+    """A question by menus.
+
+    measure: One of :data:`MEASURES`, or of :func:`measures`.
+    sides: The keys of the conditions of each side, also the empty ones of menus without a choice.
+    breakdown: The attribute that breaks the numbers down; empty for no attribute.
+    since: The number of an earlier release whose numbers are subtracted; empty for none.
+    is_comparison: True if a second answer is subtracted from the first.
+    """
+
+    measure: str
+    sides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    breakdown: str = ""
+    since: str = ""
+    is_comparison: bool = False
+
+    def keys(self, side: str) -> list[str]:
+        """Return the chosen conditions of a side."""
+        return [x for x in self.sides.get(side, ()) if x]
+
+    def menus(self, side: str) -> tuple[str, ...]:
+        """Return the key that each menu of a side shows; without a condition, one menu without a choice."""
+        return self.sides.get(side, ()) or ("",)
+
+
+def submitted_question(form: SubmittedForm) -> Question:
+    """Return the question of a form, after the button that changes its menus."""
+    action = form.get("again", "")
+    sides = {x: tuple(form.all(x)) for x in (*SIDES, *SECOND_SIDES)}
+    if (side := action.removeprefix(ADDED_MENU)) in sides:
+        chosen = [x for x in sides[side] if x]
+        sides[side] = (*chosen[: MAX_CONDITIONS - 1], "")
+    is_comparison = action == COMPARED or (COMPARED in form and action != NOT_COMPARED)
+    return Question(form.get("measure", ""), sides, form.get("by", ""), form.get("since", ""), is_comparison)
+
+
+def examples(domain: Domain, tables: Iterable[Table]) -> list[Question]:
+    """Return questions that these tables answer: the first of each measure, and a comparison, by names and labels."""
+    values: dict[str, list[str]] = {}
+    for condition in conditions(domain):
+        values.setdefault(condition.name, []).append(condition.key)
+    by_kind: dict[str, Question] = {}
+    for table in tables:
+        averaged = None if table.averaged is None else table.averaged[0]
+        # Other views do not show every value, so a number of all records may not follow from the table.
+        views = [(view, domain[x]) for x, view in table.views if x != averaged]
+        if any(view.heading_text != AtMost.heading_text or view.left_out(attribute) for view, attribute in views):
+            continue
+        names = [x for x in table.attributes if x in values and x != averaged]
+        if table.is_count and names:
+            outer, inner = [*names, ""][:2]
+            by_kind.setdefault("number", Question("number", breakdown=outer))
+            if inner and len(values[outer]) > 1:
+                that = (values[inner][0],)
+                by_kind.setdefault("share", Question("share", {"that": that}, breakdown=outer))
+                sides = {"that": that, "among": (values[outer][0],)}
+                sides |= {"second_that": that, "second_among": (values[outer][1],)}
+                by_kind.setdefault(COMPARED, Question("share", sides, is_comparison=True))
+        for key, name in measures(domain):
+            kind, rest = key.partition(".")[0], [x for x in names if x != name]
+            if rest and (name == averaged and kind == "mean" if averaged else table.is_count and name in names):
+                by_kind.setdefault(kind, Question(key, breakdown=rest[0]))
+    return list(by_kind.values())
+
+
+def example(domain: Domain, tables: Iterable[Table], index: str) -> Question:
+    """Return an example by its number on the page. Raise ReleaseError for another number."""
+    listed = examples(domain, tables)
+    if index not in map(str, range(len(listed))):
+        raise _not_listed()
+    return listed[int(index)]
+
+
+def _not_listed() -> ReleaseError:
+    return ReleaseError(
+        "question-not-listed",
+        "The question is not one of the menus.",
+        "",
+        "Reload the page, and choose from the menus.",
+        "Nothing was computed.",
+    )
+
+
+def formulas(domain: Domain, question: Question) -> list[str]:
+    """Return the formula of a question; for a comparison those of both answers, and of the first minus the second.
+
+    Raises:
+        ReleaseError: As for :func:`formula`; or a comparison is of medians, or of an answer with itself.
+    """
+    minuend = formula(domain, question)
+    if not question.is_comparison:
+        return [minuend]
+    subtrahend = formula(domain, question, SECOND_SIDES)
+    if minuend == subtrahend:
+        raise ReleaseError(
+            "comparison-with-itself",
+            "Both answers have the same conditions.",
+            "A comparison is of two different answers.",
+            "Change the conditions of the second answer.",
+            "Nothing was computed.",
+        )
+    difference = f"{minuend} - ({subtrahend})" if question.since else f"{minuend} - {subtrahend}"
+    return [minuend, subtrahend, difference]
+
+
+def formula(domain: Domain, question: Question, sides: tuple[str, str] = SIDES) -> str:
+    """Return the formula of one answer of a question: of one release, or its change since another.
 
     Of several conditions on one attribute, a record meets one; of conditions on different attributes, it meets all.
 
     Raises:
-        ReleaseError: The form names a measure or a condition that the menus do not have, or a share has no condition.
-            Or no record meets the conditions of both sides, or a change of a median is chosen.
+        ReleaseError: The question names a measure or a condition that the menus do not have, or a share has no
+            condition. Or no record meets the conditions of both sides, or a difference of medians is chosen.
     """
     listed = {x.key: x for x in conditions(domain)}
-    measure, keys = form.get("measure", ""), [[x for x in form.all(side) if x] for side in SIDES]
+    measure, keys = question.measure, [question.keys(side) for side in sides]
     chosen = dict(measures(domain))
     if measure not in (*MEASURES, *chosen) or any(x not in listed for side in keys for x in side):
-        raise ReleaseError(
-            "question-not-listed",
-            "The question is not one of the menus.",
-            "",
-            "Reload the page, and choose from the menus.",
-            "Nothing was computed.",
-        )
+        raise _not_listed()
     that, among = (_literals([listed[x] for x in side]) for side in keys)
     if measure == "share" and not that:
         raise ReleaseError(
@@ -97,12 +206,12 @@ def formula(domain: Domain, form: SubmittedForm) -> str:
             "Change one of the conditions.",
             "Nothing was computed.",
         )
-    if form.get("since") and measure.startswith("median"):
+    if (question.since or question.is_comparison) and measure.startswith("median"):
         raise ReleaseError(
-            "change-of-median",
-            "The question asks for the change of a median.",
-            "fitnoise computes changes of numbers, shares and means.",
-            "Choose one of these, or ask each release for its median.",
+            "difference-of-medians",
+            "The question asks for a change or a difference of medians.",
+            "fitnoise computes these of numbers, shares and means.",
+            "Choose one of these, or ask for each median alone.",
             "Nothing was computed.",
         )
     function = measure.partition(".")[0].replace("number", "count")
@@ -112,7 +221,53 @@ def formula(domain: Domain, form: SubmittedForm) -> str:
             return f"{_call(release + 'count', None, both)} / {_call(release + 'count', None, among)}"
         return _call(release + function, chosen.get(measure), both)
 
-    return f"{format_measure('')} - {format_measure('other.')}" if form.get("since") else format_measure("")
+    return f"{format_measure('')} - {format_measure('other.')}" if question.since else format_measure("")
+
+
+TITLES = {
+    "number": "studio.report.title_number",
+    "share": "studio.report.title_share",
+    "mean": "studio.report.title_mean",
+    "median": "studio.report.title_median",
+}
+"""The id of the title of each measure."""
+
+
+def title(domain: Domain, question: Question, language: Translator) -> str:
+    """Return a question in words."""
+    name = dict(measures(domain)).get(question.measure, "")
+    text = language.translate(TITLES[question.measure.partition(".")[0]], name=name)
+    shared, *further = stated_conditions(domain, question, language)
+    text = f"{text} {shared}" if shared else text
+    if question.is_comparison:
+        text = language.translate("studio.report.title_compared", title=text, first=further[0], second=further[1])
+    return (
+        f"{text}, {language.translate('studio.report.title_by', name=question.breakdown)}"
+        if question.breakdown
+        else text
+    )
+
+
+def stated_conditions(domain: Domain, question: Question, language: Translator) -> tuple[str, str, str]:
+    """Return in words the conditions of all answers, and for a comparison the further ones of the first and second."""
+    listed = {x.key: x for x in conditions(domain)}
+
+    def stated(side: str) -> str:
+        texts: dict[str, list[str]] = {}
+        for x in (listed[key] for key in question.keys(side)):
+            texts.setdefault(x.name, []).append(x.text)
+        pairs = ", ".join(f"{language.name(name)} = {' / '.join(dict.fromkeys(x))}" for name, x in texts.items())
+        if not pairs:
+            return ""
+        text_id = "studio.report.title_that" if side.endswith("that") else "studio.report.title_among"
+        return language.translate(text_id, conditions=pairs)
+
+    sides = zip(SIDES, SECOND_SIDES, strict=True)
+    pairs = [(stated(x), stated(y if question.is_comparison else x)) for x, y in sides]
+    shared = " ".join(x for x, y in pairs if x and x == y)
+    further = (" ".join(x[i] for x in pairs if x[i] and x[0] != x[1]) for i in range(2))
+    minuend, subtrahend = (x or language.translate("page.table.all") for x in further)
+    return shared, minuend, subtrahend
 
 
 def _literals(listed: list[Condition]) -> dict[str, list[Any]]:

@@ -127,7 +127,7 @@
       const here = document.getElementById(part.id);
       if (!here || part.parentElement.closest("[data-part]")) continue;
       if (part.dataset.base !== undefined) here.dataset.base = part.dataset.base;
-      if (here.innerHTML === part.innerHTML) continue;
+      if (here.innerHTML === part.innerHTML && part.dataset.anew === undefined) continue; // menus that a reader changed are set again
       const kept = unsent(here, sent), open = [...here.querySelectorAll("details[open][id]")].map((x) => x.id);
       here.replaceChildren(...part.childNodes);
       for (const x of here.querySelectorAll("details[id]")) if (open.includes(x.id)) x.open = true;

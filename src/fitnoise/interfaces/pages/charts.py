@@ -58,14 +58,26 @@ class Scale:
         """Return the place of a number, in percent."""
         return round(100 * (x - self.low) / (self.high - self.low), 2)
 
+    def widened(self) -> Scale:
+        """Return the scale whose ends are the next ticks at or outside the ends of this one."""
+        scale = self
+        for _ in range(3):  # a wider scale can have longer steps
+            step = scale._step(4)
+            # 1e-9: a tick at an end of the scale is not lost to rounding.
+            low, high = math.floor(scale.low / step + 1e-9), math.ceil(scale.high / step - 1e-9)
+            scale = Scale(low * step, high * step)
+        return scale
+
     def ticks(self, tick_count: int = 4) -> list[Tick]:
         """Return ticks at round numbers, about the given number of them."""
-        raw = (self.high - self.low) / tick_count
-        power = 10.0 ** math.floor(math.log10(raw))
-        step = next(k * power for k in (1, 2, 5, 10) if k * power >= raw * (1 - 1e-9))
-        # 1e-9: a tick at an end of the scale is not lost to rounding.
+        step = self._step(tick_count)
         first_index, last_index = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [Tick(self.percent_of(i * step), i * step) for i in range(first_index, last_index + 1)]
+
+    def _step(self, tick_count: int) -> float:
+        raw = (self.high - self.low) / tick_count
+        power = 10.0 ** math.floor(math.log10(raw))
+        return next(k * power for k in (1, 2, 5, 10) if k * power >= raw * (1 - 1e-9))
 
 
 @final
