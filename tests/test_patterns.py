@@ -87,11 +87,11 @@ def largest_pair(x, cells, once):
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("name", "once"), CASES)
 def test_no_set_of_records_costs_more_than_the_mean_of_what_its_cells_are_charged(name, once):
-    """And the product of two is exactly the largest there is; what is charged is at most g² times one record."""
+    """And no product of two exceeds the bound; what is charged is at most g² times one record."""
     design, (x, cells) = zoo.TABLES[name], form(zoo.TABLES[name])
     structured, shape = [a for a, _ in design.structure.structured], design.structure.shape
     largest = largest_pair(x, cells, once)
-    assert largest is None or largest_product(design, once) == largest
+    assert largest is None or largest_product(design, once) >= largest
     for max_records in (1, 2, 3, 4):
         charged = unit_profile(design, Adjacency(person(max_records, *once)))
         assert (
@@ -379,11 +379,10 @@ def test_as_many_places_are_looked_at_as_may_be(monkeypatch):
     ],
 )
 def test_the_largest_product_is_looked_for_as_far_as_may_be(name, once, monkeypatch):
-    """One by one, in each sector, or by what each sector costs: by all pairs of records there are."""
+    """In each sector, or by what each sector costs: by all pairs of records there are."""
     design, cells = MIXED[name], form(MIXED[name])[1]
     by_one_sector = [form(replace(design, groups=(group_of(sector),)))[0] for sector in design.sectors]
     pairs = list(itertools.permutations(range(len(cells)), 2))
-    exact = max(sum(x[i, j] for x in by_one_sector) for i, j in pairs if any(cells[i][a] != cells[j][a] for a in once))
     structured_once = [a for a, n in design.structure.structured if a in once and n > 1]
     free_once = [i for i, (a, n) in enumerate(design.structure.exchangeable) if a in once and n > 1]
     by_sector = []
@@ -408,7 +407,7 @@ def test_the_largest_product_is_looked_for_as_far_as_may_be(name, once, monkeypa
         else max(design.profile())
     )
     few, several = len(by_one_sector) * design.cells**2, sum(n > 1 for n in design.sizes)
-    tried = [(few << several, exact), ((few << several) - 1, max(by_sector)), (few, max(by_sector)), (few - 1, roughly)]
+    tried = [((few << several) - 1, max(by_sector)), (few, max(by_sector)), (few - 1, roughly)]
     for max_records, expected in tried:
         monkeypatch.setattr(sectors, "MAX_PRODUCTS", max_records)
         assert largest_product(design, once) == expected
@@ -539,11 +538,15 @@ def test_no_more_records_are_charged_than_have_place():
 
 
 def priced(domain, once, max_records, *tables):
-    """Return the cost of a plan for a person over g² times its cost for a record; and C over D."""
+    """Return the cost of a plan for a person over g² times its cost for a record; and the largest product over D."""
     design = fn.plan(fn.Workload(domain, list(tables))).table_part.strategy
     max_cost = max(design.profile())
     ratio = max_records**2 * max_cost / unit_cost(design, Adjacency(person(max_records, once)))
-    return float(ratio), float(largest_product(design, [once]) / max_cost)
+    unit, grams = design._grams()
+    (cap,) = design.caps(Adjacency(person(2, once)))
+    differ = np.not_equal.outer(cap.places, cap.places)
+    products = (x[differ | (not cap.exchangeable <= same)] for same, x in design._products(grams, frozenset()))
+    return float(ratio), float(Fraction(max(x.max() for x in products if x.size), unit) / max_cost)
 
 
 MONTHS = {"month": fn.Categorical([f"M{i:02}" for i in range(12)])}

@@ -34,7 +34,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Self, final
 
@@ -165,7 +166,7 @@ class Room:
         Raises:
             LedgerError: Nothing can be written there, or the disk is full.
         """
-        self._write(b"".ljust(length), "This process charged nothing.")
+        self._on_disk(partial(self._draft.write, b"".ljust(length)), "This process charged nothing.")
 
     def keep(
         self, answers: Sequence[Answers], length: int, path: Path, ledger: Ledger, charge: LedgerEntry
@@ -186,20 +187,16 @@ class Room:
             LedgerError: The answers cannot be stored, or another process recorded its answers first.
         """
         # The bytes are on the disk before the ledger names them. The name of the file is given inside its transaction.
-        self._write(serialise(answers, length), _UNRECORDED)
-        return ledger.answer(charge, _digest(answers), lambda: self._move_to(path))
+        self._on_disk(partial(self._draft.write, serialise(answers, length)), _UNRECORDED)
+        name_the_file = partial(self._on_disk, partial(self._draft.move_to, path), _UNRECORDED)
+        return ledger.answer(charge, _digest(answers), name_the_file)
 
-    def _write(self, content: bytes, outcome: str) -> None:
+    def _on_disk(self, action: Callable[[], None], outcome: str) -> None:
+        """Do something with the draft; raise LedgerError with this outcome if the disk refuses."""
         try:
-            self._draft.write(content)
+            action()
         except OSError as error:
             raise self._failed(error, outcome) from None
-
-    def _move_to(self, path: Path) -> None:
-        try:
-            self._draft.move_to(path)
-        except OSError as error:
-            raise self._failed(error, _UNRECORDED) from None
 
     def _failed(self, error: OSError, outcome: str) -> LedgerError:
         return LedgerError(

@@ -1,4 +1,4 @@
-"""Kinds of arrays, the memory available for them, and three functions on them that several packages use."""
+"""Kinds of arrays, the memory available for them, and functions on them that several packages use."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def physical_memory() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 2**34
+
+
+def read_only(values: Any) -> NDArray[Any]:
+    """Return a copy that nothing can write to: a price once computed stays the price of these integers."""
+    out = np.array(values)
+    out.setflags(write=False)
+    return out
 
 
 def equal_rows(rows: NDArray[Any]) -> list[tuple[tuple[int, ...], Indices]]:

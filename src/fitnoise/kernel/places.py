@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from fitnoise.errors import DomainError
-from fitnoise.kernel.arrays import Indices
+from fitnoise.kernel.arrays import Indices, read_only
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.codings import MAX_RANGE_CELLS, Code, Codes, as_python, refuse_repeated
 
@@ -72,10 +72,8 @@ class ListedTree:
                 "No hierarchy was made.",
                 place="places",
             )
-        above = [np.cumsum(np.diff(rank[order], prepend=0) != 0) for rank in ranks]  # the first leaf has rank 0
-        for indices in above:
-            # A tree is priced and used again later: nothing may write to it meanwhile (`immutable`).
-            indices.setflags(write=False)
+        # The first leaf has rank 0. A tree is priced and used again later: nothing may write to it (`immutable`).
+        above = [read_only(np.cumsum(np.diff(rank[order], prepend=0) != 0)) for rank in ranks]
         leaves = list(map(leaves.__getitem__, order.tolist()))
         codes = (tuple(leaves[i][depth] for i in _starts(indices).tolist()) for depth, indices in enumerate(above))
         for name, value in (

@@ -10,8 +10,9 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,19 @@ class LinearDesign(Design):
     def sizes(self) -> tuple[int, ...]:
         """The number of values n_a of every exchangeable attribute."""
         return self.structure.sizes
+
+    @property
+    def cells(self) -> int:
+        """The number n_o of joint cells of structured attributes."""
+        return self.structure.size
+
+    def without_cache(self, adjacency: Adjacency) -> Self:
+        """Return these integers without cached results: also the measured parts, in tuples, are made again."""
+        del adjacency
+        parts = ((f.name, getattr(self, f.name)) for f in fields(cast(Any, self)))
+        # Made again, they check and copy their arrays.
+        copies = {name: tuple(map(replace, x)) for name, x in parts if type(x) is tuple and all(map(is_dataclass, x))}
+        return cast(Self, replace(cast(Any, self), **copies))
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -148,6 +162,18 @@ class GaussianDesign(LinearDesign):
 def axis_rows(n: int) -> int:
     """Return the number of rows of the centring matrix of an axis of n values."""
     return 1 if n == 2 else n
+
+
+def centre_dot(n: int, *, equal: bool) -> int:
+    """Return the product of two columns of the centring matrix of an axis: (nI − J)² = n² I − n J.
+
+    The row (1, −1) of two values has the products ±1.
+
+    Args:
+        n: The number of values.
+        equal: True for a column and itself, and False for two columns.
+    """
+    return (n * n * equal - n) // (2 if n == 2 else 1)
 
 
 def centre(counts: Exact, axis: int) -> Exact:

@@ -30,7 +30,7 @@ and exact noise replaces continuous noise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, final
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.arrays import Exact, Floats, read_only
 from fitnoise.kernel.designs._base import (
     INT64_SAFE_BOUND,
     NUMBERS_PER_BATCH,
@@ -112,7 +112,7 @@ class MeasuredMargin:
     rows: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        rows = np.array(self.rows)
+        rows = read_only(self.rows)
         if rows.ndim != 2 or rows.dtype != np.int64 or not rows.size:
             raise PlanError(
                 "margin-rows-not-integers",
@@ -139,7 +139,6 @@ class MeasuredMargin:
             )
         if list(self.attributes) != sorted(set(self.attributes)):
             raise attributes_not_increasing("measured margin")
-        rows.setflags(write=False)  # a price once computed stays the price of these integers
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "attributes", tuple(self.attributes))
 
@@ -277,17 +276,7 @@ class PureStrategy(LinearDesign):
         """
         return records * max(1, *(largest_entry(m.rows) for m in self.measured))
 
-    @property
-    def cells(self) -> int:
-        """The number n_o of joint cells of structured attributes."""
-        return self.structure.size
-
     # --- as a design ------------------------------------------------------------------------------------
-
-    def without_cache(self, adjacency: Adjacency) -> PureStrategy:
-        """Return these integers without cached results."""
-        del adjacency
-        return replace(self, measured=tuple(replace(m) for m in self.measured))
 
     @cached_property
     def _parts(self) -> tuple[tuple[QueryBlock, ...], ...]:

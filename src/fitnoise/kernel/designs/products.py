@@ -50,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.arrays import Exact, Floats, read_only
 from fitnoise.kernel.designs import clusters
 from fitnoise.kernel.designs._base import (
     INT64_SAFE_BOUND,
@@ -63,7 +63,7 @@ from fitnoise.kernel.designs._base import (
     noise_out_of_range,
 )
 from fitnoise.kernel.designs.clusters import ClusterClaim, cluster_costs, varying
-from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
+from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, centre_dot, exact_precisions
 from fitnoise.kernel.designs.query_blocks import (
     INT64_SAFE_LIMIT,
     attribute_names,
@@ -96,7 +96,7 @@ class Factor:
     def __post_init__(self) -> None:
         if self.rows is None:
             return
-        rows = np.array(self.rows)
+        rows = read_only(self.rows)
         if rows.ndim != 2 or rows.dtype != np.int64 or not rows.size or largest_entry(rows) >= INT64_SAFE_LIMIT:
             raise PlanError(
                 "factor-not-integers",
@@ -105,7 +105,6 @@ class Factor:
                 "Give such a matrix.",
                 "No strategy was made.",
             )
-        rows.setflags(write=False)  # a price once computed stays the price of these integers
         object.__setattr__(self, "rows", rows)
 
     def answers(self, n: int) -> int:
@@ -118,25 +117,21 @@ class Factor:
 
     def max_column_norm(self, n: int) -> int:
         """Return max_i ‖column i‖² in Python's integers: 64 bits would not hold it."""
-        if self.rows is None:
-            # One entry is n − 1 and n − 1 entries are −1: (n − 1)² + (n − 1). The row (1, −1) has entries ±1.
-            return 1 if n == 2 else n * (n - 1)
-        return int((self.rows.astype(object) ** 2).sum(axis=0).max())
+        return int(self.squares(n).sum(axis=0).max())
 
     def squares(self, n: int) -> Exact:
         """Return the square of every entry in Python's integers, (r_a, n_a).
 
         A centring of n values, whose columns have equal squares, gives one number, (1, 1): the square of a column.
         """
-        return (
-            np.array([[self.max_column_norm(n)]], dtype=object) if self.rows is None else self.rows.astype(object) ** 2
-        )
+        if self.rows is None:
+            return np.array([[centre_dot(n, equal=True)]], dtype=object)
+        return self.rows.astype(object) ** 2
 
     def nearest(self, n: int) -> int:
         """Return the least ⟨column i, column j⟩ of two values; with one value, its square."""
         if self.rows is None:
-            # (n I − J)² = n² I − n J. The row (1, −1) gives −1, and one value has the square 0.
-            return {1: 0, 2: -1}.get(n, -n)
+            return centre_dot(n, equal=n == 1)
         products = exact_matmul(self.rows.T, self.rows)
         # κ is over pairs of two values, so no column may count with itself.
         np.fill_diagonal(products, products.max())
@@ -173,9 +168,7 @@ class ProductGroup:
 
     def __post_init__(self) -> None:
         for name in ("attributes", "multiples", "scales"):
-            entries = np.array(getattr(self, name))
-            entries.setflags(write=False)
-            object.__setattr__(self, name, entries)
+            object.__setattr__(self, name, read_only(getattr(self, name)))
         if self.attributes.ndim != 2 or self.attributes.dtype != np.intp:
             raise PlanError(
                 "product-sets-not-positions",
@@ -497,12 +490,6 @@ class ProductStrategy(GaussianDesign):
         return sums[0] - min(sums)
 
     # --- as a design ------------------------------------------------------------------------------------
-
-    def without_cache(self, adjacency: Adjacency) -> ProductStrategy:
-        """Return these integers without cached results."""
-        del adjacency
-        # Factors and groups are made again: they check and copy their arrays.
-        return replace(self, factors=tuple(map(replace, self.factors)), groups=tuple(map(replace, self.groups)))
 
     def scaled_by(self, parts: int) -> ProductStrategy:
         """Return the strategy with `parts` times the noise, and no claim: squared distances are convex (`sectors`)."""

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Exact, Floats, equal_rows
+from fitnoise.kernel.arrays import Exact, Floats, equal_rows, read_only
 from fitnoise.kernel.designs._base import (
     INT64_SAFE_BOUND,
     NUMBERS_PER_BATCH,
@@ -52,7 +52,7 @@ from fitnoise.kernel.designs._base import (
     measured_twice,
     noise_out_of_range,
 )
-from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, centre, exact_precisions
+from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, centre, centre_dot, exact_precisions
 from fitnoise.kernel.designs.query_blocks import (
     INT64_SAFE_LIMIT,
     QueryBlock,
@@ -147,15 +147,8 @@ class SectorStrategy:
             agreeing: The positions of the exchangeable attributes on which the two records agree; they differ on all
                 others of the sector.
         """
-        same = set(agreeing)
-        out = 1
-        for a, n in zip(self.attributes, self.sizes, strict=True):
-            # The centring of two values is the single row (1, −1), whose products are ±1.
-            if n == 2:
-                out *= 1 if a in same else -1
-            else:
-                out *= n * (n - 1) if a in same else -n
-        return out
+        same, pairs = set(agreeing), zip(self.attributes, self.sizes, strict=True)
+        return math.prod(centre_dot(n, equal=a in same) for a, n in pairs)
 
 
 _Grams = Sequence[tuple[SectorStrategy, Exact]]
@@ -207,7 +200,7 @@ class StrategyGroup:
                 "No strategy was made.",
             )
         for name in ("attributes", "sizes", "mixing", "basis", "scales"):
-            entries = np.array(getattr(self, name))  # A subclass of arrays could change.
+            entries = read_only(getattr(self, name))  # A subclass of arrays could change.
             if entries.dtype == np.int64 and entries.size and largest_entry(entries) >= INT64_SAFE_LIMIT:
                 raise PlanError(
                     "sector-integers-too-large",
@@ -216,7 +209,6 @@ class StrategyGroup:
                     "Give larger integers as integers of Python.",
                     "No strategy was made.",
                 )
-            entries.setflags(write=False)  # a price once computed stays the price of these integers
             object.__setattr__(self, name, entries)
         good = self.scales.dtype == np.float64 and self.scales.shape == (count,)
         if not (good and ((self.scales > 0) & (self.scales <= MAX_SCALE)).all()):  # also refuses NaN
@@ -371,11 +363,6 @@ class Strategy(GaussianDesign):
             keys = rows @ (len(sizes) ** np.arange(width)) if short else rows
             if len(np.unique(keys, axis=0)) < len(rows):
                 raise measured_twice("sector")
-
-    @property
-    def cells(self) -> int:
-        """The number n_o of joint cells of structured attributes."""
-        return self.structure.size
 
     @cached_property
     def sectors(self) -> tuple[SectorStrategy, ...]:
@@ -720,28 +707,19 @@ class Strategy(GaussianDesign):
 
             X_ij = Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S².
 
-        The method returns the exact maximum over all T and o, o' that leave the records different. Where these are too
-        many, it adds up the largest value of each sector. Where pairs of cells are too many as well, it uses |X_ij| ≤
-        (X_ii X_jj)^½ in each sector. For two records that differ in a ∈ S, weight_S is at most 1/(n_a − 1) times as
-        large.
+        The method adds up the largest value of each sector, over all T and o, o' that leave the records different.
+        Where pairs of cells are too many, it uses |X_ij| ≤ (X_ii X_jj)^½ in each sector. For two records that differ in
+        a ∈ S, weight_S is at most 1/(n_a − 1) times as large.
         """
         exchangeable, structured = cap.exchangeable, len({*cap.places}) > 1
         if sum(map(len, self.groups)) * self.cells**2 > MAX_PRODUCTS:
             return max(self.profile()) if structured else max(map(self._roughly, exchangeable))
         differ, everywhere = np.not_equal.outer(cap.places, cap.places), np.ones((self.cells, self.cells), dtype=bool)
         unit, grams = self._grams()
-        best = []
-        if self._is_large:
-            for one in [*exchangeable, *([None] if structured else [])]:
-                largest = self._extreme(grams, np.maximum, one)
-                best.append(largest[differ if one is None else everywhere].max())
-            return Fraction(int(max(best)), unit)
-        for same, values in self._products(grams, frozenset()):
-            # Records that differ in an exchangeable attribute may lie in one structured cell.
-            pairs = differ if exchangeable <= same else everywhere
-            if pairs.any():
-                best.append(values[pairs].max())
-        return Fraction(int(max(best)), unit)
+        # Records that differ in an exchangeable attribute may lie in one structured cell.
+        kinds: list[tuple[int | None, NDArray[np.bool_]]] = [(a, everywhere) for a in exchangeable]
+        kinds += [(None, differ)] if structured else []
+        return Fraction(max(int(self._extreme(grams, np.maximum, a)[pairs].max()) for a, pairs in kinds), unit)
 
     def _roughly(self, attribute: int) -> Fraction:
         """Return a bound on X_ij for any two records that differ in the exchangeable attribute `attribute`."""
@@ -772,11 +750,6 @@ class Strategy(GaussianDesign):
         return sum(bounds, start=np.zeros((self.cells, self.cells), dtype=object))
 
     # --- as a design ------------------------------------------------------------------------------------
-
-    def without_cache(self, adjacency: Adjacency) -> Strategy:
-        """Return these integers without cached results."""
-        del adjacency
-        return replace(self, groups=tuple(replace(g) for g in self.groups))
 
     def scaled_by(self, parts: int) -> Strategy:
         """Return the strategy with `parts` times the noise, and without its claim.

@@ -54,7 +54,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.arrays import Exact, Floats, Indices, read_only
 from fitnoise.kernel.designs._base import (
     INT64_SAFE_BOUND,
     Answers,
@@ -65,7 +65,7 @@ from fitnoise.kernel.designs._base import (
     measured_twice,
     noise_out_of_range,
 )
-from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
+from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, centre_dot, exact_precisions
 from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, refuse_amounts
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.units import Adjacency, Neighbours
@@ -109,7 +109,7 @@ class MeasuredTree:
                     "Give one list for each level.",
                     "No strategy was made.",
                 )
-        factors, scales = tuple(map(_copy, self.factors)), {level: _copy(self.scales[level]) for level in self.scales}
+        factors, scales = tuple(map(read_only, self.factors)), {a: read_only(x) for a, x in self.scales.items()}
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "scales", FixedMapping(scales))
         is_integer = type(self.multiple) is int and all(x.dtype == np.int64 for x in factors)
@@ -185,8 +185,8 @@ class TreeStrategy(GaussianDesign):
                 "Measure at least one level of the tree.",
                 "No strategy was made.",
             )
-        object.__setattr__(self, "above", tuple(map(_copy, self.above)))
-        object.__setattr__(self, "classes", tuple(map(_copy, self.classes)))
+        object.__setattr__(self, "above", tuple(map(read_only, self.above)))
+        object.__setattr__(self, "classes", tuple(map(read_only, self.classes)))
         inside = all(0 <= a < len(self.structure.sizes) for a in self.levels) and not self.structure.structured
         if not inside or not len(set(self.levels)) == len(self.levels) == len(self.above) == len(self.classes) - 1:
             raise PlanError(
@@ -284,9 +284,8 @@ class TreeStrategy(GaussianDesign):
 
     def _weight(self, g: MeasuredTree, *, replaced: bool) -> int:
         """Return h_T, times n_T/(n_T − 1) for records that are replaced."""
-        out, sizes = g.multiple**2, [self.sizes[a] for a in g.attributes]
-        for n in sizes:
-            out *= 1 if n == 2 else n * (n - 1)
+        sizes = [self.sizes[a] for a in g.attributes]
+        out = g.multiple**2 * math.prod(centre_dot(n, equal=True) for n in sizes)
         if replaced and sizes:
             out = out // (min(sizes) - 1) * min(sizes)  # h_T holds n_T − 1, of two values 1
         return out
@@ -408,11 +407,6 @@ class TreeStrategy(GaussianDesign):
 
     # --- as a design ------------------------------------------------------------------------------------
 
-    def without_cache(self, adjacency: Adjacency) -> TreeStrategy:
-        """Return these integers without cached results."""
-        del adjacency
-        return replace(self, groups=tuple(map(replace, self.groups)))
-
     def scaled_by(self, parts: int) -> TreeStrategy:
         """Return the strategy with `parts` times the noise: squared distances are convex, as in `sectors`."""
         finer = ({level: x * parts for level, x in g.scales.items()} for g in self.groups)
@@ -469,10 +463,3 @@ class TreeStrategy(GaussianDesign):
         levels = ([self.levels[x - 1] for x in g.scales if x] for g in self.groups)
         pairs = zip(self.groups, self._scales, levels, strict=True)
         return [(len(scales), [*g.attributes, *level_attributes]) for g, scales, level_attributes in pairs]
-
-
-def _copy(values: Any) -> Any:
-    """Return a read-only copy: a price once computed stays the price of these integers."""
-    out = np.array(values)
-    out.setflags(write=False)
-    return out
