@@ -33,7 +33,7 @@ gc.set_threshold(5000, 10, 10)  # seeking garbage took two fifths of the time in
 KERNEL = {
     "test_accounting", "test_amounts", "test_amounts_within_cuts", "test_arguments", "test_arrays", "test_axes",
     "test_by_class",
-    "test_checks", "test_claims", "test_clusters", "test_codings", "test_composition",
+    "test_checks", "test_claims", "test_class_axes", "test_clusters", "test_codings", "test_composition",
     "test_conditions", "test_counting", "test_counting_margins", "test_counting_tables",
     "test_databases", "test_dates",
     "test_designs",

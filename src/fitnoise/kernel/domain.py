@@ -36,6 +36,12 @@ CODINGS: Final[tuple[type[Coding], ...]] = (CodingWithMissing, LeafCodes, *VALUE
 JOINED: Final = " × "
 """The text between the names of a joint axis."""
 
+
+def class_axis(name: str, k: int) -> str:
+    """Return the name of the axis of the values of an attribute in a class."""
+    return f"{name} in class {k}"
+
+
 NO_RULES: Final[FixedMapping[str, Any]] = FixedMapping({})
 """The rules of a domain that calls no combination impossible."""
 
@@ -142,7 +148,8 @@ class JointAxis:
 
     names: At least two axes or levels, of different axes, and no amount. Or cuts, and an amount of the same column.
     cells: The position along each of these, for every cell; in increasing order, each combination once. The position
-        along an amount is a step.
+        along an amount is a step. With classes, the position is a class.
+    classes: For each of the names the class of each of its cells, from 0; empty for a name whose positions are cells.
 
     Nothing proves that the other combinations do not occur. Data with a counted record of one of them are refused, so
     a price by these cells holds for any list. A domain may have joint axes by which no design counts.
@@ -151,10 +158,19 @@ class JointAxis:
     (:func:`cells_with_amount`). The list must have exactly these cells. The record adds to the cells of adjacent
     steps what it adds to adjacent knots (:mod:`fitnoise.kernel.designs.query_blocks`), so the theorem of that module
     holds.
+
+    *Classes.* A record lies in one cell of the joint axis, that of the classes of its values. Each class of several
+    values is an axis of its own, too. A record lies there at the position of its value in the class, or at 0 if its
+    value is of another class. So each record has one position along each axis. A price that holds for all positions
+    along the axes of classes and all cells of the joint axis holds for each record.
     """
 
     names: tuple[str, ...]
     cells: tuple[tuple[int, ...], ...]
+    classes: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", self.classes or ((),) * len(self.names))
 
     @property
     def name(self) -> str:
@@ -164,6 +180,18 @@ class JointAxis:
     def column(self, name: str) -> Indices:
         """Return the position along one of the named axes, for every cell."""
         return np.array(self.cells)[:, self.names.index(name)]
+
+    @property
+    def class_axes(self) -> dict[str, Indices]:
+        """The axes of classes of several values, such as "age in class 1": the position along it of each combination.
+
+        The combinations are those of cells of the names. Along the axes of other names, an array has length 1.
+        """
+        rows = enumerate(zip(self.names, self.classes, strict=True))
+        classes = [(i, name, k, np.array(row) == k) for i, (name, row) in rows for k in sorted({*row})]
+        shapes = np.where(np.eye(len(self.names), dtype=bool), -1, 1).tolist()
+        out = {class_axis(name, k): (x * (x.cumsum() - 1)).reshape(shapes[i]) for i, name, k, x in classes}
+        return {name: positions for name, positions in out.items() if positions.any()}
 
 
 @final
@@ -188,10 +216,11 @@ class Domain(Mapping[str, Axis]):
     rules: Mapping[str, JointAxis]
     """The rules by name, each with the combinations that it calls impossible. A record with one of them is outside."""
     sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
-    """The number of cells of everything by which a design may count: attributes, levels, shares of levels, joint axes.
+    """The number of cells of everything by which a design may count.
 
-    The share "county in state" exists where all states have equally many counties. It is the position of a record's
-    county in its state, 0 for the first. State and share determine the county.
+    These are attributes, levels, shares of levels, joint axes, and classes of values of joint axes. The share "county
+    in state" exists where all states have equally many counties. It is the position of a record's county in its state,
+    0 for the first. State and share determine the county.
     """
     steps: Mapping[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)
     """The number of steps of every amount from each knot to the next; the knots are its first cells.
@@ -202,6 +231,8 @@ class Domain(Mapping[str, Axis]):
     _by_name: Mapping[str, tuple[str, int, Axis]] = field(init=False, repr=False, compare=False)
     """For each attribute and level its attribute, its depth and its axis."""
     _shares: Mapping[str, HierarchyShare] = field(init=False, repr=False, compare=False)
+    _homes: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    """The results of `attribute_of`."""
 
     def __init__(
         self, axes: Mapping[str, Axis], joint: Iterable[JointAxis] = (), rules: Mapping[str, JointAxis] = NO_RULES
@@ -216,7 +247,10 @@ class Domain(Mapping[str, Axis]):
                 "Declare an attribute.",
                 "No domain was made.",
             )
+        # A rule excludes cells, and no classes.
+        rules = {name: replace(one, classes=()) for name, one in rules.items()}
         lowered: dict[str, str] = {}
+        homes = {name: name for name in rules}
         by_name: dict[str, tuple[str, int, Axis]] = {}
         for home, axis in items:
             if type(axis) is not Axis:
@@ -230,7 +264,7 @@ class Domain(Mapping[str, Axis]):
                 )
             for name, entry in _names(home, axis):
                 _check_name(name, lowered)
-                by_name[name] = entry
+                by_name[name], homes[name] = entry, home
         shares: dict[str, HierarchyShare] = {}
         sizes: dict[str, int] = {}
         for home, axis in items:
@@ -239,21 +273,23 @@ class Domain(Mapping[str, Axis]):
             for name, part in _shares(home, axis):
                 # A share, such as "county in state", must not have the name of an attribute either.
                 _check_name(name, lowered)
-                shares[name], sizes[name] = part, part.size
+                shares[name], sizes[name], homes[name] = part, part.size, home
         steps = {name: axis.steps for name, axis in items if axis.steps}
         by_joint: dict[str, JointAxis] = {}
         for one in joint:
             if pieces := _check_joint(one, by_name):
                 steps[one.name] = pieces
-            _check_name(one.name, lowered)
-            by_joint[one.name], sizes[one.name] = one, len(one.cells)
-        rules = dict(rules)
+            by_joint[one.name] = one
+            own_sizes = {one.name: len(one.cells)} | {name: int(x.max()) + 1 for name, x in one.class_axes.items()}
+            for name, size in own_sizes.items():
+                _check_name(name, lowered)
+                homes[name], sizes[name] = one.name, size
         for name, one in rules.items():
             _check_joint(one, {a: entry for a, entry in by_name.items() if not entry[2].steps})
             _check_name(name, lowered)
         object.__setattr__(self, "entries", items)
         values = (("sizes", sizes), ("steps", steps), ("_by_name", by_name), ("_shares", shares), ("joint", by_joint))
-        for name, value in (*values, ("rules", rules)):
+        for name, value in (*values, ("rules", rules), ("_homes", homes)):
             object.__setattr__(self, name, FixedMapping(value))
 
     def __getitem__(self, name: str) -> Axis:
@@ -348,28 +384,28 @@ class Domain(Mapping[str, Axis]):
     def attribute_of(self, name: str) -> str:
         """Return the attribute to which a level or a share belongs; for the name of an attribute, this name.
 
-        A joint axis or a rule belongs to none of its attributes: the result is its own name.
+        A joint axis or a rule belongs to none of its attributes: the result is its own name. A class belongs to its
+        joint axis.
 
         Args:
-            name: The name of an attribute, a level, a share (`county in state`), a joint axis or a rule.
+            name: The name of an attribute, a level, a share (`county in state`), a joint axis, a class or a rule.
 
         Raises:
             DomainError: There is no such attribute.
         """
-        if name in self.joint or name in self.rules:
-            return name
-        return self._shares[name].home if name in self._shares else self._entry(name)[0]
+        return self._homes[name] if name in self._homes else self._entry(name)[0]
 
     def attributes_of(self, name: str) -> tuple[str, ...]:
         """Return the attributes that a counter reads for a name: several for a joint axis, otherwise `attribute_of`.
 
         Args:
-            name: The name of an attribute, a level, a share or a joint axis.
+            name: The name of an attribute, a level, a share, a joint axis or a class.
 
         Raises:
             DomainError: There is no such attribute.
         """
-        return tuple(map(self.attribute_of, self.joint[name].names if name in self.joint else (name,)))
+        home = self.attribute_of(name)
+        return tuple(map(self.attribute_of, self.joint[home].names if home in self.joint else (home,)))
 
     def is_nested(self, upper: str, lower: str, above: Indices) -> bool:
         """Return True if `above` gives, for each place of the level `lower`, its place of the level `upper`.
@@ -427,15 +463,17 @@ class Domain(Mapping[str, Axis]):
         """Return the position along each name of a joint axis, for every cell of an axis that determines it.
 
         A joint axis does so, and so does an axis whose cells are those of the joint axis, in order. Data with a counted
-        record of another combination are refused, so all counted records of a cell have these positions.
+        record of another combination are refused, so all counted records of a cell have these positions. A name whose
+        classes are not its cells, in order, is left out: a class is no cell.
 
         Args:
             axis: The name of any axis. The result is empty for one that determines no joint axis.
         """
         out: dict[str, Indices] = {}
         for one in self.joint.values():
-            has_all = axis in one.names and np.array_equal(one.column(axis), np.arange(self.sizes[axis]))
-            out |= {name: one.column(name) for name in one.names if has_all or axis == one.name}
+            names = [name for name, row in zip(one.names, one.classes, strict=True) if not row]
+            has_all = axis in names and np.array_equal(one.column(axis), np.arange(self.sizes[axis]))
+            out |= {name: one.column(name) for name in names if has_all or axis == one.name}
         return out
 
     def adjacency(self, source: DataSource, unit: PrivacyUnit) -> Adjacency:
@@ -463,8 +501,8 @@ class Domain(Mapping[str, Axis]):
         """Return the attributes and levels by which records are counted for a margin, each with the axes it lies along.
 
         The counts of a level are laid out along a level above it and the shares from there down. `county` lies along
-        (`state`, `county in state`), in C order. Several attributes lie along their joint axis (`counts_along`). A name
-        without a share of its hierarchy lies along itself.
+        (`state`, `county in state`), in C order. Several attributes lie along their joint axis and the axes of classes
+        (`counts_along`). A name without a share of its hierarchy lies along itself.
 
         Raises:
             DomainError: Shares do not follow one another down the tree, or one attribute is to be counted twice.
@@ -472,9 +510,10 @@ class Domain(Mapping[str, Axis]):
         # A hierarchy with shares in the margin is counted once, by one level, for all of its names.
         shared = dict.fromkeys(self._shares[name].home for name in margin if name in self._shares)
         out = {home: self._path(home, [name for name in margin if self.attribute_of(name) == home]) for home in shared}
-        out |= {name: (one.names, (name,)) for name, one in self.joint.items()}
-        joined = [home for name in margin if name in self.joint for home in self.attributes_of(name)]
-        if len(set(joined)) < len(joined) or not set(joined).isdisjoint(map(self.attribute_of, margin)):
+        homes = {name: self.attribute_of(name) for name in margin}
+        out |= {a: (one.names, (a, *(x for x in homes if homes[x] == a != x))) for a, one in self.joint.items()}
+        joined = [home for a in self.joint.keys() & homes.values() for home in self.attributes_of(a)]
+        if len(set(joined)) < len(joined) or not set(joined).isdisjoint(homes.values()):
             raise DomainError(
                 "joint-axis-beside-attribute",
                 f"The margin {list(margin)} has an attribute twice, at least once in a joint axis.",
@@ -482,7 +521,7 @@ class Domain(Mapping[str, Axis]):
                 "Count by the joint axis alone.",
                 "Nothing was read and nothing was charged.",
             )
-        return tuple(dict.fromkeys(out.get(self.attribute_of(name), ((name,), (name,))) for name in margin))
+        return tuple(dict.fromkeys(out.get(home, ((name,), (name,))) for name, home in homes.items()))
 
     def counts_along(
         self, counts: NDArray[Any], axes: Sequence[tuple[tuple[str, ...], tuple[str, ...]]], parts: int = 1
@@ -498,12 +537,13 @@ class Domain(Mapping[str, Axis]):
             DataError: There are records with a combination of cells that a joint axis does not have.
         """
         out = counts.reshape([math.prod(self.sizes[a] for a in names) for names, _ in axes])
-        for position, (names, (name, *_)) in enumerate(axes):
+        for position, (names, own_axes) in enumerate(axes):
+            name = own_axes[0]
             if name in self.steps and name in self.joint:
                 out = np.moveaxis(np.tensordot(self._counts_within(self.joint[name]), out, (1, position)), 0, position)
             elif name in self.joint:
-                cells = np.ravel_multi_index(np.array(self.joint[name].cells).T, [self.sizes[a] for a in names])
-                outside = np.delete(out, cells, position)
+                places, by_cells = self._places(self.joint[name], own_axes), np.moveaxis(out, position, 0)
+                outside = by_cells[places < 0]
                 if outside.any():
                     raise DataError(
                         "combination-not-planned",
@@ -515,8 +555,23 @@ class Domain(Mapping[str, Axis]):
                         "the list is then not complete.",
                         "Nothing was measured and nothing was charged.",
                     )
-                out = out.take(cells, position)
+                by_place = np.zeros((math.prod(self.sizes[a] for a in own_axes), *by_cells.shape[1:]), out.dtype)
+                np.add.at(by_place, places[places >= 0], by_cells[places >= 0])
+                out = np.moveaxis(by_place, 0, position)
         return np.asarray(out.reshape([self.sizes[name] for _, names in axes for name in names]))
+
+    def _places(self, one: JointAxis, axes: Sequence[str]) -> Indices:
+        """Return the place of each combination of cells of the names of a joint axis, −1 outside.
+
+        Places are in C order of the axes: the joint axis, and some of its classes.
+        """
+        labels = [row or range(self.sizes[name]) for name, row in zip(one.names, one.classes, strict=True)]
+        shape = [max(row) + 1 for row in labels]
+        cell_of = np.full(math.prod(shape), -1)
+        cell_of[np.ravel_multi_index(np.array(one.cells).T, shape)] = np.arange(len(one.cells))
+        cells = cell_of[np.ravel_multi_index(np.ix_(*labels), shape)]
+        positions = (cells.clip(0), *(one.class_axes[a] for a in axes[1:]))
+        return np.where(cells < 0, -1, np.ravel_multi_index(positions, [self.sizes[a] for a in axes])).ravel()
 
     def _counts_within(self, one: JointAxis) -> NDArray[np.int64]:
         """Return the integers that give the counts along a joint axis of cuts and an amount, (cells, product of both).
@@ -659,11 +714,14 @@ def _check_joint(one: JointAxis, by_name: Mapping[str, tuple[str, int, Axis]]) -
     axes, columns = [axis for *_, axis in entries], {axis.column or home for home, _, axis in entries}
     cells = cells_with_amount(*axes) if len(axes) == len(one.names) == 2 and len(columns) == 1 else ()
     # True equals 1, and 1.0 does.
-    if cells and one.cells == cells and {type(i) for cell in one.cells for i in cell} == {int}:
+    if cells and one.cells == cells and not any(one.classes) and {type(i) for cell in one.cells for i in cell} == {int}:
         last = sum(axes[1].steps)
         return tuple(v - u if a == b and v <= last else 0 for (a, u), (b, v) in itertools.pairwise(one.cells))
     homes, lengths = {home for home, *_ in entries}, [range(axis.size) for axis in axes if not axis.steps]
-    fits = 1 < len(one.names) == len(lengths) == len(homes) and len(one.cells) > 0
+    fits = 1 < len(one.names) == len(one.classes) == len(lengths) == len(homes) and len(one.cells) > 0
+    rows = [*zip(one.classes, lengths, strict=False)]
+    fits = fits and all(not row or _is_within(row, [n] * len(n)) for row, n in rows)
+    lengths = [range(max(row) + 1) if row else n for row, n in rows if fits]
     # A record of a cell that is listed twice would count twice.
     if not fits or [*one.cells] != sorted({*one.cells}) or not all(_is_within(cell, lengths) for cell in one.cells):
         raise DomainError(
@@ -741,7 +799,7 @@ def cell_key(domain: Domain, name: str, source: DataSource | None = None) -> str
 
 def _joint_definition(domain: Domain, one: JointAxis) -> list[Any]:
     """Return all that determines the combinations of a joint axis or a rule."""
-    return [[cell_key(domain, a) for a in one.names], one.cells]
+    return [[cell_key(domain, a) for a in one.names], one.cells, *(one.classes if any(one.classes) else ())]
 
 
 def axis_key(domain: Domain, name: str, source: DataSource | None = None) -> str:
