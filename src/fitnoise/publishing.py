@@ -1180,6 +1180,6 @@ def _rehearse(
         if biased is not None:
             _ = biased.simulated  # the simulation depends on the plan only, so it runs before the charge
         for group in part.decomposition.tables:  # one table of each form takes the steps of all
-            _ = blank[part.publication.workload.tables[int(group.tables[0])].name]
+            _ = blank[part.publication.workload.tables[int(part.decomposition.table_numbers(group)[0])].name]
     if stage is not None:
         blank._fill(stage, table_names, rehearsal=True)

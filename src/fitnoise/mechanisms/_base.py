@@ -27,9 +27,10 @@ from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums
 from fitnoise.mechanisms.variances import variances_of
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
+from fitnoise.request.joint_axes import class_sizes, classes_along
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import z_score
-from fitnoise.request.workloads import exchangeable_attributes
+from fitnoise.request.workloads import counts_by_class, exchangeable_attributes, used_attributes
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup, public_cells
 
@@ -135,12 +136,17 @@ class Planner(abc.ABC):
     takes_public_totals = False
     """True if its parts can leave out public totals."""
 
+    takes_classes = False
+    """True if its parts can count by classes of values."""
+
     def supports(self, request: Publication) -> Message | None:
         """Return None if the mechanism supports these tables, or the reason against it, as a clause."""
         if request.small_database is not None:
             return Message("report.unsuitable.small_database")
         if request.public is not None and not self.takes_public_totals:
             return Message("report.unsuitable.public_totals")
+        if not self.takes_classes and counts_by_class(request.workload):
+            return Message("report.unsuitable.classes")
         if request.privacy is not self.mechanism.privacy:
             return Message("report.unsuitable.privacy", (Value("privacy", self.mechanism.privacy.value),))
         return None
@@ -179,6 +185,7 @@ class Codec(abc.ABC):
         """Return the exchangeable and the structured attributes, and the amounts, as its design names them."""
         sizes = request.workload.domain.sizes
         free, bound = exchangeable_attributes(request.workload, request.structured_attributes)
+        free += class_sizes(classes_along(request.workload.domain, bound, used_attributes(request.workload)))
         steps = request.workload.domain.steps
         amounts = tuple((a, steps[a]) for a in bound if a in steps)
         names = request.public_attributes
@@ -231,8 +238,8 @@ class TableErrors(PartAspect, abc.ABC):
 
     def table_variances(self, name: str) -> Floats:
         """Return achieved variances of one table, in its shape."""
-        part = self.part
-        return part.in_table_shape(name, part.variances[part.decomposition.layout(part.table_index(name)).rows])
+        variances = self.part.variances
+        return self.part.in_table_shape(name, lambda group, i: variances[group.numbers[i]])
 
     def worst(self, i: int) -> tuple[float, float] | None:
         """Return target and achieved variance of the i-th table's number with the largest ratio of variance to target.

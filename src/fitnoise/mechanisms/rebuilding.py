@@ -105,23 +105,22 @@ class RebuiltTables:
         Raises:
             WorkloadError: There is no such table.
         """
-        number = self.part.publication.workload.number(name)
-        if self.part.decomposition.blocks:
-            return self._from_blocks(number)
-        group, i = self.part.decomposition.group_of(number)
-        return np.asarray(self._stack(group, np.array([i]))[0])
-
-    def _from_blocks(self, number: int) -> Floats:
-        """Return a table by its number, in its shape, from its blocks."""
         d, workload = self.part.decomposition, self.part.publication.workload
-        out = np.empty(workload.tables[number].shape(workload.domain))
-        for t, block in d.blocks_of(number):
+        number = workload.number(name)
+        # A number of no block is 0, because no record can have its values.
+        out = np.zeros(workload.tables[number].shape(workload.domain))
+        for t, index in d.parts_of(number):
             group, i = d.group_of(t)
-            out[np.ix_(*block.columns)] = self._stack(group, np.array([i]))[0]
+            out[index] = self._stack(group, np.array([i]))[0]
         return out
 
     def stacks(self, among: Collection[int] | None = None) -> Iterator[tuple[Indices, Floats]]:
         """Yield all tables, or those with an index in `among`, as indices (T,) and a stack (T, shape of the table…)."""
+        if self.part.decomposition.blocks:
+            names = self.part.publication.workload.tables.names
+            for t in range(len(names)) if among is None else among:
+                yield np.array([t]), self.table(names[t])[None]
+            return
         for group in self.part.decomposition.tables:
             rows = np.arange(len(group.tables)) if among is None else np.flatnonzero(np.isin(group.tables, list(among)))
             sizes = np.array(self.part.decomposition.sizes)[group.axes[rows]]
@@ -357,10 +356,9 @@ def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[S
     out: dict[SectorIndex, Floats] = {}
     for name, values in combination.items():
         number, own_numbers = workload.number(name), coefficients(part, name, values)
-        for t, block in d.blocks_of(number) if d.blocks else [(number, None)]:
+        for t, index in d.parts_of(number):
             group, i = d.group_of(t)
-            here = own_numbers if block is None else own_numbers[np.ix_(*block.columns)]
-            _pull(part, group, np.array([i]), here[None], out)
+            _pull(part, group, np.array([i]), own_numbers[index][None], out)
     return _finished(part, out)
 
 
@@ -373,7 +371,13 @@ def gathered(
     known_sectors: A cache of routes, for repeated use with the same tables.
     """
     out: dict[SectorIndex, Floats] = {}
+    d = part.decomposition
     for which, stack in stacks:
+        if d.blocks:
+            for t, index in d.parts_of(int(which[0])):
+                group, i = d.group_of(t)
+                _pull(part, group, np.array([i]), stack[0][index][None], out, known_sectors)
+            continue
         places = [part.decomposition.group_of(t) for t in which.tolist()]
         here = np.array([i for _, i in places])
         _pull(part, places[0][0], here, stack, out, known_sectors)

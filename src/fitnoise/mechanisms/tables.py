@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -41,7 +41,7 @@ from fitnoise.request.publication import MAX_TEMPERATURE, Publication, Setting
 from fitnoise.request.targets import checked_confidence, z_score
 from fitnoise.request.workloads import Family, LazySequence
 from fitnoise.solving.certificates import Certificate, Evidence, ObjectiveTerms
-from fitnoise.solving.sectors import Decomposition
+from fitnoise.solving.sectors import Decomposition, TableGroup
 from fitnoise.solving.statuses import read_status, write_status
 
 MAX_RHO = Fraction(10**100)
@@ -276,19 +276,25 @@ class TablePart(PlanPart):
         """Return the index of the table of this name, or raise WorkloadError if no table has it."""
         return self.publication.workload.number(name)
 
-    def in_table_shape(self, name: str, rows: Floats) -> Floats:
-        """Return one number for every row of a table, in the table's shape."""
-        number = self.table_index(name)
-        layout, t = self.decomposition.layout(number), self.publication.workload.tables[number]
-        outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
-        # Numbers of one row differ only in exchangeable values, and share its entry.
-        inner = rows.reshape(layout.inner_shape)
-        array = np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
-        return array.reshape(t.shape(self.publication.workload.domain))
+    def in_table_shape(self, name: str, rows: Callable[[TableGroup, int], Floats]) -> Floats:
+        """Return one number for every row of a table, in the table's shape; 0 where no record can be.
+
+        Args:
+            name: The name of the table.
+            rows: A function that returns the numbers of the rows of a table, from its group and its index there.
+        """
+        d, number = self.decomposition, self.table_index(name)
+        out = np.zeros(self.publication.workload.tables[number].shape(self.publication.workload.domain))
+        for t, index in d.parts_of(number):
+            group, i = d.group_of(t)
+            # Numbers of one row differ only in exchangeable values, and share its entry.
+            inner, outer = rows(group, i).reshape(group.inner_shape), [d.sizes[a] for a in group.axes[i]]
+            out[index] = group.columns(np.broadcast_to(inner, (1, *outer, *group.inner_shape)))[0]
+        return out
 
     @property
     def numbers(self) -> int:
-        """The number of published numbers."""
+        """The number of published numbers that are not 0 by rules on classes of values."""
         d = self.decomposition
         per_table = [math.prod(g.inner_shape) for g in d.tables]
         return sum(_total(g.cells) * m for g, m in zip(d.tables, per_table, strict=True))
@@ -310,18 +316,18 @@ class TablePart(PlanPart):
             names = self.publication.workload.tables.names
             return self.full_part.price_shares[[self.full_part.table_index(name) for name in names]]
         d, q = self.decomposition, self.proof.prices()
-        out = np.empty(len(self.publication.workload.tables))
+        out = np.zeros(len(self.publication.workload.tables))
         for g in d.tables:
-            out[g.tables] = q[g.numbers].sum(axis=1)
+            np.add.at(out, d.table_numbers(g), q[g.numbers].sum(axis=1))
         return out
 
     @cached_property
     def summaries(self) -> tuple[TableSummary, ...]:
         """One summary per part of the workload: a table, or a pattern of tables with its worst number."""
         w, d = self.publication.workload, self.decomposition
-        worst = np.empty(len(w.tables))
+        worst = np.zeros(len(w.tables))
         for g in d.tables:
-            worst[g.tables] = (self.variances[g.numbers] / g.variances).max(axis=1)
+            np.maximum.at(worst, d.table_numbers(g), (self.variances[g.numbers] / g.variances).max(axis=1))
         out = []
         for start, stop, part in zip(w.tables.starts[:-1], w.tables.starts[1:], w.tables.parts, strict=True):
             summary = self.summary(int(start + np.argmax(worst[start:stop])))
@@ -340,10 +346,11 @@ class TablePart(PlanPart):
     def summary(self, i: int) -> TableSummary:
         """Return the accuracy and the cost that the plan states for the i-th table."""
         w = self.publication.workload
-        t, layout = w.tables[i], self.decomposition.layout(i)
-        targets, achieved = layout.variances, self.variances[layout.rows]
+        t, layouts = w.tables[i], {j: self.decomposition.layout(j) for j, _ in self.decomposition.parts_of(i)}
+        j = max(layouts, key=lambda j: float((self.variances[layouts[j].rows] / layouts[j].variances).max()))
+        targets, achieved = layouts[j].variances, self.variances[layouts[j].rows]
         gamma = t.target.level(w.confidence)
-        group, index = self.decomposition.group_of(i)
+        group, index = self.decomposition.group_of(j)
         worst_pair = self.errors.worst(i)
         # Targets or variances of this form differ within a row, so a row does not determine its worst number.
         if worst_pair is not None:

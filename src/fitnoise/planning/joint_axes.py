@@ -14,6 +14,10 @@ Attributes of one column stay free of each other where a plan needs their own ax
 shows such attributes jointly, and needs their own axes, is refused. It would publish noise where no record can be. Its
 bound would not hold for the possible cells.
 
+Rules can leave too many joint cells for one structured axis. Values of an attribute that rules and tables treat in the
+same way then form a class, and the plan lists combinations of classes (:mod:`fitnoise.solving.class_sectors`). Only
+Gaussian noise by sectors counts by classes. A plan with classes has no pattern of records, public totals or amounts.
+
 An amount lies within the cell of cuts of its column. A plan with Gaussian noise counts both jointly
 (:func:`fitnoise.kernel.domain.cells_with_amount`), and a record then costs what its amount can be there.
 """
@@ -30,10 +34,10 @@ from fitnoise.algebra.rules import dense
 from fitnoise.errors import DomainError, WorkloadError
 from fitnoise.kernel.arrays import Indices, Integers
 from fitnoise.kernel.domain import JointAxis, cells_with_amount
-from fitnoise.mechanisms.registry import planner_by_name
+from fitnoise.mechanisms.registry import PLANNERS, planner_by_name
 from fitnoise.request.domain import Domain
 from fitnoise.request.impossible_rules import Mask, RuledCells, cells_from_finer, in_order
-from fitnoise.request.joint_axes import cells_along, used_joint_axes
+from fitnoise.request.joint_axes import has_all_values, used_joint_axes
 from fitnoise.request.joint_cells import SharedColumn, dependent_columns, lowest_names, shared_columns
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import (
@@ -45,6 +49,7 @@ from fitnoise.request.workloads import (
     uneven_levels,
     used_attributes,
 )
+from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
 
 MAX_JOINT_CELLS = 256
 """The largest number of structured joint cells to which a joint axis may lead: they are planned in less than a minute.
@@ -58,6 +63,9 @@ MAX_COMPARED_CELLS = 2**22
 
 MAX_COUNTS = 2**24
 """The largest number of counts of one table with all combinations of the attributes of a joint axis: 128 MiB."""
+
+MAX_CLASS_COUNTS = 2**25
+"""The largest such number for a joint axis with classes of values: 256 MiB."""
 
 
 def with_joint_axes(publication: Publication) -> Publication:
@@ -75,9 +83,11 @@ def with_joint_axes(publication: Publication) -> Publication:
     publication = publication.with_joint_axes(()) if publication.domain.axes.joint else publication
     _refuse_source(publication)
     _refuse_questions(publication)
-    waiting = [JointAxis(names, tuple(map(tuple, cells.tolist()))) for names, cells in _blocks(publication)]
+    blocks = [(names, cells) for names, cells in _blocks(publication) if len(cells)]
+    listed = (x for x in blocks if len(x[1]) <= MAX_STRUCTURED_CELLS)
     names = {name.lower() for name in publication.domain.sizes}
-    waiting = [one for one in waiting if one.cells and one.name.lower() not in names]
+    waiting = [JointAxis(names, tuple(map(tuple, cells.tolist()))) for names, cells in listed]
+    waiting = [one for one in waiting if one.name.lower() not in names]
     number = None
     # An axis can fit only after another one has fewer cells than its attributes.
     while number != len(waiting):
@@ -88,6 +98,12 @@ def with_joint_axes(publication: Publication) -> Publication:
             if _fits(planned, one) and _counts_by(planned, one):
                 joint.append(one)
                 waiting.remove(one)
+    planned_names = {one.names for one in joint}
+    for classed in (_by_class(publication, *x) for x in blocks if x[0] not in planned_names):
+        if classed is not None and names.isdisjoint(x.lower() for x in (classed.name, *classed.class_axes)):
+            planned = publication.with_joint_axes([*joint, classed])
+            if _fits(planned, classed) and _counts_by(planned, classed):
+                joint.append(classed)
     for one in (x for x in _amounts_within_cuts(publication) if x.name.lower() not in names):
         planned = publication.with_joint_axes([*joint, one])
         joined = {home for x in joint for home in planned.domain.axes.attributes_of(x.name)}
@@ -95,6 +111,38 @@ def with_joint_axes(publication: Publication) -> Publication:
             joint.append(one)
     _refuse_unplanned(publication, joint)
     return publication.with_joint_axes(joint) if joint else publication
+
+
+def _by_class(publication: Publication, names: tuple[str, ...], cells: Integers) -> JointAxis | None:
+    """Return the joint axis of classes of values that rules and tables treat in the same way.
+
+    The function returns None unless some attribute has a class of several values, and rules are about these attributes.
+    So it does for publications with a pattern of records or public totals.
+
+    Args:
+        publication: The publication, without joint axes.
+        names: The attributes, or levels of them.
+        cells: Their possible joint cells, of shape (joint cells, names), sorted.
+    """
+    domain, sizes = publication.domain, [publication.domain.sizes[a] for a in names]
+    has_rules = not _ruled_attributes(domain).isdisjoint(map(domain.attribute_of, names))
+    if not has_rules or publication.adjacency.pattern or publication.public is not None:
+        return None
+    bound = [exchangeable_attributes(group.workload, group.structured_attributes)[1] for group in publication.groups]
+    structured = {domain.attribute_of(a) for axes in bound for a in axes}
+    possible: Mask = np.zeros(sizes, dtype=bool)
+    possible[tuple(cells.T)] = True
+    rows: list[tuple[int, ...]] = []
+    for i, name in enumerate(names):
+        by_value = np.moveaxis(possible, i, 0).reshape(sizes[i], -1)
+        _, first_values, which = np.unique(by_value, axis=0, return_index=True, return_inverse=True)
+        # Classes in the order of their first values.
+        labels = np.argsort(np.argsort(first_values))[which.ravel()]
+        is_one_by_one = name in structured or domain[name].tree is not None or len(first_values) == sizes[i]
+        rows.append(() if is_one_by_one else tuple(labels.tolist()))
+    columns = [np.array(row)[x] if row else x for row, x in zip(rows, cells.T, strict=True)]
+    tuples = np.unique(np.stack(columns, axis=1), axis=0)
+    return JointAxis(names, tuple(map(tuple, tuples.tolist())), tuple(rows)) if any(rows) else None
 
 
 def counted_attributes(workload: Workload) -> set[str]:
@@ -341,8 +389,9 @@ def _unplanned(attributes: Sequence[str], reason: str) -> WorkloadError:
         "rules-not-planned",
         f"By the rules, some combinations of {list(attributes)} are impossible. These attributes {reason}.",
         f"A plan counts the possible ones jointly: at most {MAX_RULED_CELLS} combinations of all attributes that are "
-        "planned one by one. No budget or range may depend on one of the attributes, and there may be "
-        "no explicit queries and no small database.",
+        "planned one by one, or of classes of values that rules and tables treat in the same way. No budget or range "
+        "may depend on one of the attributes. There may be no explicit queries and no small database, and with classes "
+        "no pattern of records, public totals or amounts, and no other noise than Gaussian noise.",
         "Show fewer or coarser attributes, or remove the rules and state them after the release (fn.given).",
         "Nothing was planned.",
     )
@@ -369,12 +418,17 @@ def _fits(publication: Publication, one: JointAxis) -> bool:
         # Only a joint plan has rows that count no cell.
         cells_without = 0 if any(axes_with_impossible_rows(group.workload)) else cells_without
         name = group.mechanism
-        if name is not None and planner_by_name(name).supports(group) is not None:
+        planners = PLANNERS if name is None else [planner_by_name(name)]
+        # Only classes of values can leave no mechanism without a name.
+        if (name is not None or any(one.classes)) and all(x.supports(group) is not None for x in planners):
+            return False
+        if any(one.classes) and not set(group.domain.steps).isdisjoint(used_attributes(group.workload)):
             return False
         limit = max(MAX_RULED_CELLS if group.domain.rules else MAX_JOINT_CELLS, cells_without)
         if _structured_cells(group.workload, group.structured_attributes) > limit:
             return False
-        if any(_counts(group.domain, one, *table) > MAX_COUNTS for table in _templates(group.workload)):
+        max_counts = MAX_CLASS_COUNTS if any(one.classes) else MAX_COUNTS
+        if any(_counts(group.domain, one, *table) > max_counts for table in _templates(group.workload)):
             return False
         if _counts_other_values(group, one) or _sums_zeros(group, one):
             return False
@@ -389,7 +443,7 @@ def _counts_other_values(group: Publication, one: JointAxis) -> bool:
     domain, homes = group.domain, group.domain.axes.attributes_of(one.name)
     used = [a for a in used_attributes(group.workload) if domain.attribute_of(a) in homes]
     is_single = len(set(map(domain.attribute_of, used))) == 1
-    return is_single and any(len(np.unique(cells_along(domain, one, a))) < domain.sizes[a] for a in used)
+    return is_single and not all(has_all_values(domain, one, a) for a in used)
 
 
 def _sums_zeros(group: Publication, one: JointAxis) -> bool:

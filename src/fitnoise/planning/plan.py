@@ -322,7 +322,7 @@ class Plan(HtmlDisplay):
         spec = Spec.from_publication(self.publication, is_measured=True).document()
         answers = [p.document() for p in self.questions]
         entries = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
-        joint = [{"attributes": list(x.names), "cells": [list(cell) for cell in x.cells]} for x in self._joint_axes]
+        joint = list(map(_joint_document, self._joint_axes))
         listed: dict[str, Any] = {"joint_axes": joint} if joint else {}
         language, further = self.publication.language, self.publication.translations
         texts = {"languages": languages_document(language, further)} if further or language != "en" else {}
@@ -473,8 +473,7 @@ class Plan(HtmlDisplay):
             further = {tag: Translation.from_document(texts) for tag, texts in stated["further"].items()}
             publication = replace(publication, language=stated["main"], translations=further)
         if "joint_axes" in document:
-            listed = ((tuple(x["attributes"]), tuple(map(tuple, x["cells"]))) for x in document["joint_axes"])
-            publication = publication.with_joint_axes([JointAxis(*x) for x in listed])
+            publication = publication.with_joint_axes(list(map(_joint_axis, document["joint_axes"])))
         # Another list gives wrong numbers, at no other cost. Only attributes of one column may stay without a list.
         must_list = "joint_axes" in document or publication.domain.rules
         if must_list and publication.domain.axes.joint != with_joint_axes(publication).domain.axes.joint:
@@ -503,6 +502,19 @@ class Plan(HtmlDisplay):
                 "Nothing was measured.",
             )
         return plan, bounds
+
+
+def _joint_document(one: JointAxis) -> dict[str, Any]:
+    """Return the entry of a joint axis in the document of a plan."""
+    classes = {name: list(row) for name, row in zip(one.names, one.classes, strict=True) if row}
+    listed = {"attributes": list(one.names), "cells": [list(cell) for cell in one.cells]}
+    return {**listed, **({"classes": classes} if classes else {})}
+
+
+def _joint_axis(document: Mapping[str, Any]) -> JointAxis:
+    """Return the joint axis of an entry that `_joint_document` wrote."""
+    names, classes = tuple(document["attributes"]), document.get("classes", {})
+    return JointAxis(names, tuple(map(tuple, document["cells"])), tuple(tuple(classes.get(a, ())) for a in names))
 
 
 def _canonical(document: Mapping[str, Any]) -> str:

@@ -80,7 +80,15 @@ from fitnoise.request.coverage import ValueList
 from fitnoise.request.domain import Domain
 from fitnoise.request.joint_axes import used_joint_axes
 from fitnoise.request.publication import Publication
-from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, list_names, slug, used_attributes
+from fitnoise.request.workloads import (
+    Table,
+    Workload,
+    counts_by_class,
+    exchangeable_attributes,
+    list_names,
+    slug,
+    used_attributes,
+)
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.class_sectors import decompose_by_class
 from fitnoise.solving.sectors import Decomposition, SectorGroup, decompose
@@ -637,8 +645,18 @@ def _joint_axes(union: Publication, publications: Sequence[Publication]) -> tupl
         axes = workload.domain.axes
         return [{*axes.attributes_of(x.name)} for x in used_joint_axes(workload.domain, used_attributes(workload))]
 
+    if any(counts_by_class(x.workload) for x in publications):
+        raise ReleaseError(
+            "counted-by-class",
+            "Some of these tables count by classes of values, because rules about impossible records leave too many "
+            "combinations of values.",
+            "Such tables are estimated in their own release.",
+            "Use the releases one by one, or compare them (-, /).",
+            UNCOMBINED,
+        )
     common_axes = []
-    for one in with_joint_axes(union).domain.axes.joint.values():
+    # No release counts by the classes of the union.
+    for one in (x for x in with_joint_axes(union).domain.axes.joint.values() if not any(x.classes)):
         homes = set(map(union.domain.attribute_of, one.names))
         if all(_has_cells(p, union.domain.with_joint_axes([one]), one) for p in publications):
             common_axes.append((one, homes))

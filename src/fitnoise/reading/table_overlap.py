@@ -135,14 +135,14 @@ class CountColumn:
 def home_and_leaves(domain: Domain, name: str) -> tuple[str, Indices]:
     """Return the attribute, hierarchy or joint axis of an attribute or level, and its cell for each leaf there.
 
-    A joint axis with an amount is left out: it shares no counts.
+    A joint axis with an amount is left out: it shares no counts. So is one with classes of values, which are no leaves.
 
     Args:
         domain: The domain.
         name: An attribute or a level. Attributes of one joint axis share its cells as leaves, and so their sums.
     """
     home, axes = domain.attribute_of(name), domain.axes
-    listed = (one for one in axes.joint.values() if one.name not in domain.steps)
+    listed = (one for one in axes.joint.values() if one.name not in domain.steps and not any(one.classes))
     joint = next((one for one in listed if home in axes.attributes_of(one.name)), None)
     return (home, leaves(domain, name)) if joint is None else (joint.name, cells_along(domain, joint, name))
 

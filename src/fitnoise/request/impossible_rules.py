@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 
-MAX_RULE_CELLS = 2**18
+MAX_RULE_CELLS = 2**20
 """The largest number of joint cells of attributes that rules connect: a plan lists the possible ones of a rule."""
 
 MAX_NAMED = 20

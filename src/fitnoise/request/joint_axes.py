@@ -7,12 +7,12 @@ joint cell, its own axis serves: the other attributes follow from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.domain import JointAxis
+from fitnoise.kernel.domain import JointAxis, class_axis
 from fitnoise.request.domain import Domain
 
 
@@ -20,14 +20,14 @@ def axis_name(domain: Domain, joint: JointAxis) -> str:
     """Return the axis by which tables of joint attributes are counted.
 
     It is the first attribute whose cells are those of the joint axis, in order; otherwise the joint axis. With an
-    amount, of which the joint axis lists steps, it is the joint axis.
+    amount, of which the joint axis lists steps, it is the joint axis. So it is with classes of values.
 
     Args:
         domain: The domain, which has the joint axis.
         joint: The joint axis.
     """
     cells = np.arange(len(joint.cells))
-    names = () if joint.name in domain.steps else joint.names
+    names = () if joint.name in domain.steps or any(joint.classes) else joint.names
     same = (a for a in names if domain.sizes[a] == len(cells) and np.array_equal(joint.column(a), cells))
     return next(same, joint.name)
 
@@ -66,8 +66,46 @@ def used_joint_axes(domain: Domain, names: Iterable[str]) -> tuple[JointAxis, ..
     )
 
 
+def classes_along(domain: Domain, axes: Iterable[str], names: Iterable[str]) -> dict[str, Indices]:
+    """Return the class of each value of the used attributes that have classes along some axes.
+
+    Args:
+        domain: The domain.
+        axes: The axes by which tables are counted.
+        names: The attributes and levels that are used.
+    """
+    used, joint = set(names), (joint_axis(domain, axis) for axis in axes)
+    rows = (pair for one in joint if one is not None for pair in zip(one.names, one.classes, strict=True))
+    return {name: np.array(row) for name, row in rows if row and name in used}
+
+
+def class_sizes(classes: Mapping[str, Indices]) -> dict[str, int]:
+    """Return the number of values of each class of several values, by the name of its axis.
+
+    Args:
+        classes: For each attribute with classes, the class of each value.
+    """
+    counts = {name: np.bincount(row).tolist() for name, row in classes.items()}
+    return {class_axis(name, k): n for name, sizes in counts.items() for k, n in enumerate(sizes) if n > 1}
+
+
+def has_all_values(domain: Domain, joint: JointAxis, attribute: str) -> bool:
+    """Return True if each value of an attribute or a level occurs in some cell of a joint axis.
+
+    Args:
+        domain: The domain, which has the joint axis.
+        joint: The joint axis.
+        attribute: An attribute of the axis, or a level above the one that the axis has.
+    """
+    row = dict(zip(joint.names, joint.classes, strict=True)).get(attribute)
+    cells = joint.column(attribute) if row else cells_along(domain, joint, attribute)
+    return len(np.unique(cells)) == (max(row) + 1 if row else domain.sizes[attribute])
+
+
 def cells_along(domain: Domain, joint: JointAxis, attribute: str) -> Indices:
     """Return the cell of an attribute or a level in each cell of a joint axis; for an amount, the step.
+
+    For an attribute with classes it is the class.
 
     Args:
         domain: The domain, which has the joint axis.

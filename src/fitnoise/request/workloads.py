@@ -34,7 +34,7 @@ from fitnoise.messages import Message, rule_messages
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Ordered
 from fitnoise.request.domain import RESERVED, Domain
-from fitnoise.request.joint_axes import axis_name, cells_along, joint_axis, used_joint_axes
+from fitnoise.request.joint_axes import axis_name, cells_along, has_all_values, joint_axis, used_joint_axes
 from fitnoise.request.number_rules import ByAttribute, ByTableSize, PublicTotal
 from fitnoise.request.targets import Target, TargetKind, checked_confidence
 from fitnoise.request.views import EACH, VIEWS, Entry, Mean, View, ViewArguments, values_by_name
@@ -1364,10 +1364,19 @@ def axes_with_impossible_rows(workload: Workload) -> Iterator[JointAxis]:
             order = part.order if isinstance(part, Family) else 0
             displayed = [a for a in template.attributes if domain.attribute_of(a) in homes]
             among = [a for a in pattern if domain.attribute_of(a) in homes]
-            sizes = {a: len(np.unique(cells_along(domain, joint, a))) for a in (*displayed, *among)}
-            if len(displayed) + min(order, len(among)) > 1 or any(n < domain.sizes[a] for a, n in sizes.items()):
+            is_partial = any(not has_all_values(domain, joint, a) for a in (*displayed, *among))
+            if len(displayed) + min(order, len(among)) > 1 or is_partial:
                 yield joint
                 break
+
+
+def counts_by_class(workload: Workload) -> bool:
+    """Return True if the tables are counted along a joint axis with classes of values.
+
+    Args:
+        workload: The tables.
+    """
+    return any(any(one.classes) for one in _joint_axes(workload))
 
 
 def _homes(domain: Domain, joint: JointAxis) -> tuple[str, ...]:

@@ -24,14 +24,16 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Indices
+from fitnoise.kernel.domain import class_axis
 from fitnoise.request.impossible_rules import Mask
-from fitnoise.request.joint_axes import attributes_along
-from fitnoise.request.workloads import Table, Workload, exchangeable_attributes
+from fitnoise.request.joint_axes import attributes_along, class_sizes, classes_along, joint_axis
+from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
 from fitnoise.solving.sectors import (
     MAX_STRUCTURED_CELLS,
     Decomposition,
@@ -50,8 +52,11 @@ def decompose_by_class(
     classes: Mapping[str, Indices],
     separate: Collection[str],
     is_possible: Callable[[Sequence[str]], Mask] | None = None,
+    bases: Sequence[NDArray[np.int64]] | None = None,
 ) -> Decomposition:
     """Put a workload in sectors if some attributes have classes of interchangeable values.
+
+    Attributes of a joint axis have the classes of this axis, too, and its cells are structured cells.
 
     Args:
         workload: The tables, without explicit queries.
@@ -60,17 +65,19 @@ def decompose_by_class(
         separate: Further attributes whose values are not interchangeable.
         is_possible: A function of the structured attributes that returns True for their possible joint cells, in C
             order. The impossible ones, and numbers that count only these, are then left out. None keeps all.
+        bases: One integer basis for each group of sectors, as stored in a plan; None lets the function choose them.
 
     Raises:
-        WorkloadError: There are too many combinations of classes, or too many blocks.
+        WorkloadError: There are too many combinations of classes, or too many blocks. Or all numbers of a table are 0.
     """
+    domain = workload.domain
     free, bound = exchangeable_attributes(workload, [*separate, *classes])
-    sizes = [workload.domain.sizes[a] for a in bound]
-    shape = tuple(int(classes[a].max()) + 1 if a in classes else n for a, n in zip(bound, sizes, strict=True))
-    members = {a: [np.flatnonzero(labels == k) for k in range(int(labels.max()) + 1)] for a, labels in classes.items()}
-    names = [*free, *(_axis_name(a, k) for a in bound if a in classes for k, x in enumerate(members[a]) if len(x) > 1)]
-    lengths = [workload.domain.sizes[a] for a in free]
-    lengths += [len(x) for a in bound if a in classes for x in members[a] if len(x) > 1]
+    shape = tuple(int(classes[a].max()) + 1 if a in classes else domain.sizes[a] for a in bound)
+    labels_of = {a: classes[a] for a in bound if a in classes}
+    labels_of |= classes_along(domain, bound, used_attributes(workload))
+    members = {a: [np.flatnonzero(row == k) for k in range(int(row.max()) + 1)] for a, row in labels_of.items()}
+    lengths_of = {a: domain.sizes[a] for a in free} | class_sizes(labels_of)
+    names, lengths = list(lengths_of), list(lengths_of.values())
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
         raise WorkloadError(
             "too-many-class-combinations",
@@ -78,15 +85,17 @@ def decompose_by_class(
             "treat in the same way.",
             f"At most {MAX_STRUCTURED_CELLS:,} combinations of classes are estimated.",
             "Use rules on fewer attributes.",
-            "Nothing was computed.",
+            "Nothing was planned.",
         )
     possible = None if is_possible is None else is_possible(bound)
     cutter = _BlockCutter(workload, free, bound, members, names, possible)
+    is_planned = len(labels_of) > len(classes)
     tables: list[TableGroup] = []
     blocks: list[TableBlock] = []
     start = 0
     for number, table in enumerate(workload.tables):
-        for block, group in cutter.blocks(table, number, start, len(blocks)):
+        before = len(blocks)
+        for block, group in cutter.blocks(table, number, start, before):
             blocks.append(block)
             tables.append(group)
             start += group.variances.size
@@ -96,9 +105,17 @@ def decompose_by_class(
                     f"Rules divide the tables into more than {MAX_BLOCKS:,} blocks.",
                     "Each block shows one class of each attribute of the rules.",
                     "Use rules on fewer attributes.",
-                    "Nothing was computed.",
+                    "Nothing was planned.",
                 )
-    groups, shift = sectors_of_tables(tables, np.array(lengths, dtype=np.int64), None)
+        if is_planned and len(blocks) == before:
+            raise WorkloadError(
+                "no-possible-record",
+                f"The table {table.name!r} counts only combinations of values that no record can have.",
+                "All numbers of such a table are 0.",
+                "Remove this table, or correct the rules or its groups.",
+                "Nothing was planned.",
+            )
+    groups, shift = sectors_of_tables(tables, np.array(lengths, dtype=np.int64), bases)
     if possible is not None:
         bound, shape = [POSSIBLE], (int(possible.sum()),)
     return Decomposition(
@@ -108,10 +125,6 @@ def decompose_by_class(
 
 POSSIBLE = "possible combinations"
 """The structured axis of the possible joint cells, which are listed."""
-
-
-def _axis_name(attribute: str, k: int) -> str:
-    return f"{attribute} in class {k}"
 
 
 class _BlockCutter:
@@ -197,7 +210,7 @@ class _BlockCutter:
         """Return the exchangeable axes along which a block shows an attribute."""
         if attribute not in chosen:
             return list(self._axes.get(attribute, ()))
-        name = _axis_name(attribute, chosen[attribute])
+        name = class_axis(attribute, chosen[attribute])
         return [self._names.index(name)] if name in self._names else []
 
     def _structured_queries(self, table: Table, chosen: Mapping[str, int]) -> Array:
@@ -210,8 +223,15 @@ class _BlockCutter:
                 classes = len(self._members[axis])
                 row = np.ones((1, classes)) if axis not in chosen else np.eye(classes)[[chosen[axis]]]
                 factors.append(op.Dense(row.astype(np.int64)))
-            else:
-                factors.append(table.query_matrix(domain, axis, sorted(displayed, key=self._order)))
+                continue
+            by_value = sorted((a for a in displayed if a not in chosen), key=self._order)
+            factor = table.query_matrix(domain, axis, by_value)
+            joint = joint_axis(domain, axis)
+            if joint is not None and any(joint.classes):
+                # A block counts only the cells of its classes.
+                inside = [joint.column(a) == chosen[a] for a in displayed if a in chosen]
+                factor = op.Dense(rules.dense(factor) * np.all([np.ones(len(joint.cells), bool), *inside], axis=0))
+            factors.append(factor)
         operator = op.Kronecker(tuple(factors))
         key = (operator.shape, operator)
         if key not in self._queries:

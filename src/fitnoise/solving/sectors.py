@@ -333,6 +333,14 @@ class Decomposition:
         """Return the blocks of table t, each with its number; without classes there are none."""
         return [(i, block) for i, block in enumerate(self.blocks) if block.table == t]
 
+    def parts_of(self, t: int) -> list[tuple[int, Any]]:
+        """Return the parts of table t: for each a number, by which `group_of` finds it, and its index in the table."""
+        return [(i, np.ix_(*block.columns)) for i, block in self.blocks_of(t)] if self.blocks else [(t, ...)]
+
+    def table_numbers(self, group: TableGroup) -> Indices:
+        """Return the number of the table of each table or block of a group."""
+        return np.array([self.blocks[i].table for i in group.tables]) if self.blocks else group.tables
+
     def layout(self, t: int) -> TablePlacement:
         """Return the position of table t."""
         group, i = self.group_of(t)

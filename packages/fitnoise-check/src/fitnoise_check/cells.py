@@ -65,6 +65,18 @@ def joint_axes(plan):
     return out
 
 
+def class_axes(plan, size):
+    """Return the axes of classes of several values by name: joint axis, attribute, class, and number of values."""
+    out = {}
+    for x in plan.get("joint_axes", ()):
+        for a in (a for a in x["attributes"] if a in x.get("classes", {})):
+            row, column = x["classes"][a], [cell[x["attributes"].index(a)] for cell in x["cells"]]
+            need(len(row) == size[a] and {*range(max(row) + 1)} >= {*row, *column}, "classes do not fit an attribute")
+            for k, n in sorted(Counter(row).items()):
+                out |= {f"{a} in class {k}": (" × ".join(x["attributes"]), a, k, n)} if n > 1 else {}
+    return out
+
+
 class Grid:
     """The attributes and levels of a domain: `free` holds the exchangeable ones, `axes` the structured ones."""
 
@@ -84,9 +96,15 @@ class Grid:
         # Public attributes may be in no measured sector.
         self.public = {a for totals in spec.get("public", ()) for a in totals["by"]} if spec.get("public") else None
         measured |= {a for a in self.public or () if is_exchangeable(a, spec, request)}
+        self.classes, self.classed = spec.get("classes", {}), spec.get("classed", {})
         for name in measured - self.domain.keys():
-            self.depth[name], self.home[name] = (mapping[name.split(" in ")[0]] for mapping in (self.depth, self.home))
-        self.free = sorted(measured, key=lambda x: (list(spec["domain"]).index(self.home[x]), self.depth[x]))
+            upper = name.split(" in ")[0]
+            of_share = (self.depth.get(upper), self.home.get(upper))
+            self.depth[name], self.home[name] = (0, self.classes[name][0]) if name in self.classes else of_share
+        order = [*spec["domain"], *self.classes]
+        self.free = sorted(
+            measured, key=lambda x: (order.index(x if x in self.classes else self.home[x]), self.depth[x])
+        )
         self.said = request.get("privacy", {}) if request is spec else request
         used = {a for t in request["tables"] for k in ("attributes", "pattern_attributes") for a in t.get(k, ())}
         used |= {class_of(spec["domain"][a]) or a for t in request["tables"] for a in t.get("sum", ())}
@@ -101,7 +119,7 @@ class Grid:
                 # An attribute with a different cell in each joint cell, in order, stands for all.
                 # Of an amount, steps are listed.
                 serving = (a for a in names if columns[a] == tuple(range(size[a])))
-                axis = name if any(self.gaps(name)) else next(serving, name)
+                axis = name if any(self.gaps(name)) or self.classed.get(name) else next(serving, name)
                 self.joint[axis] = columns
                 by_attribute |= {self.home[a]: axis for a in names}
                 self.domain.setdefault(axis, {})
@@ -143,8 +161,10 @@ class Grid:
         for axis, x in zip(self.axes, np.indices(shape).reshape(len(shape), prod(shape)), strict=True):
             for name, (names, cells) in self.listed.items():
                 columns = dict(zip(names, map(np.array, zip(*cells, strict=True)), strict=True))
-                if axis == name or (axis in names and columns[axis].tolist() == [*range(self.size[axis])]):
-                    out |= {a: column[x] for a, column in columns.items()}
+                classed = self.classed.get(name, {})  # A class is no cell of its attribute.
+                by_cell = {a: column for a, column in columns.items() if a not in classed}
+                if axis == name or (axis in by_cell and columns[axis].tolist() == [*range(self.size[axis])]):
+                    out |= {a: column[x] for a, column in by_cell.items()}
             out[axis] = x
         return out
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fitnoise_check import answers, bound
 from fitnoise_check.amounts import between_knots
-from fitnoise_check.cells import Grid, cells_of, joint_axes
+from fitnoise_check.cells import Grid, cells_of, class_axes, joint_axes
 from fitnoise_check.exact import Unknown, Wrong, integer_matrix, need
 from fitnoise_check.margins import dense, margins
 from fitnoise_check.places import by_place
@@ -44,6 +44,9 @@ def check(text, expected_digest=None):
     need(plan["fitnoise_plan"] == 4, "a plan of another format", Unknown)
     spec, parts = plan["spec"] | {"joint": joint_axes(plan)}, plan["tables"]
     size = cells_of(spec["domain"]) | {name: len(cells) for name, (_, cells) in spec["joint"].items()}
+    spec["classes"] = class_axes(plan, size)
+    spec["classed"] = {" × ".join(x["attributes"]): x.get("classes", {}) for x in plan.get("joint_axes", ())}
+    size |= {name: n for name, (*_, n) in spec["classes"].items()}
     unit = Unit(spec, size)
     for part, request in zip(
         parts, [*([spec] if spec.get("tables") else []), *spec.get("further_tables", ())], strict=True

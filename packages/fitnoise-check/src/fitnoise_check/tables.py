@@ -1,6 +1,6 @@
 """The queries and targets of tables: section 8 of docs/plan_format.md."""
 
-from itertools import combinations
+from itertools import combinations, product
 from math import log, prod
 from statistics import NormalDist
 
@@ -22,11 +22,20 @@ KINDS = ("margin", "std_error", "variance", "max_deviation", "relative_std_error
 
 
 class Table:
-    """One table: its exchangeable attributes, its queries R of the structured cells, and its targets."""
+    """A table, or one block of a table: its exchangeable attributes, its queries R of structured cells, its targets.
 
-    def __init__(self, t, names, x, grid, confidence):
+    A block shows the values of one class of each attribute that has classes.
+    """
+
+    def __init__(self, t, names, x, grid, confidence, block):
         self.free, axes = grid.shown_axes(names)
-        views = {name: view(t, name, a, grid) for a, names_here in axes.items() for name in names_here}
+        shown_classes = [(a, f"{a} in class {k}") for a, k in block.items()]
+        self.free |= {axis for _, axis in shown_classes if axis in grid.classes}
+        views = {
+            name: np.array([grid.joint[a][name]]) == block[name] if name in block else view(t, name, a, grid)
+            for a, names_here in axes.items()
+            for name in names_here
+        }
         rows = {a: np.ones((1, grid.size[a])) for a in axes}
         for a, name in ((a, name) for a, names_here in axes.items() for name in names_here):
             # Attributes of one joint axis multiply, cell by cell.
@@ -44,7 +53,9 @@ class Table:
         if isinstance(x, dict) and "by" in x:
             order = [-1 if name == x["by"] else 1 for name in views]
             x = np.broadcast_to(np.reshape(row_targets(x, t, grid), order), [len(r) for r in views.values()]).ravel()
-        self.targets = np.zeros(len(self.queries)) + variance(t, x, self.cells * len(self.queries), confidence)
+        of_blocks = prod(grid.size[a] for a in block) / prod(grid.size.get(axis, 1) for _, axis in shown_classes)
+        numbers = round(self.cells * len(self.queries) * of_blocks)
+        self.targets = np.zeros(len(self.queries)) + variance(t, x, numbers, confidence)
         if "mean" in t:
             self.targets *= (t["reference"] / (grid.domain[t["mean"]]["high"] - grid.domain[t["mean"]]["low"])) ** 2
 
@@ -130,4 +141,10 @@ def tables_of(request, spec, grid):
         )
         each = t[kind] if isinstance(t[kind], list) else [t[kind]] * len(sets)
         for extra, x in zip(sets, each, strict=True):
-            yield Table(t, [*t.get("attributes", ()), *extra], x, grid, sure)
+            names = [*t.get("attributes", ()), *extra]
+            rows = {a: row for axis in grid.axes for a, row in grid.classed.get(axis, {}).items()}
+            classed = [a for a in (*extra, *t.get("attributes", ())) if a in rows]
+            for block in product(*(range(max(rows[a]) + 1) for a in classed)):
+                table = Table(t, names, x, grid, sure, dict(zip(classed, block, strict=True)))
+                if table.queries.any() or not classed:
+                    yield table

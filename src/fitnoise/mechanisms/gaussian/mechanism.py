@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fitnoise.algebra import rules
 from fitnoise.errors import PlanError
@@ -30,8 +31,10 @@ from fitnoise.mechanisms.terms import relaxation, traded
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
+from fitnoise.request.workloads import counts_by_class
 from fitnoise.solving import universal_bounds
 from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
+from fitnoise.solving.class_sectors import decompose_by_class
 from fitnoise.solving.costly_sets import CostlySets
 from fitnoise.solving.sectors import Decomposition, decompose
 
@@ -61,14 +64,26 @@ class SectorCodec(Codec):
 
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload over the strategy's own bases."""
-        bases = [g.basis for g in part.strategy.groups]
-        request = part.publication
-        return decompose(
-            request.workload, bases, separate=request.structured_attributes, public=request.public_attributes
-        )
+        return sectors_of(part.publication, [g.basis for g in part.strategy.groups])
 
     write = staticmethod(sectors_document)
     read = staticmethod(read_sectors)
+
+
+def sectors_of(request: Publication, bases: Sequence[NDArray[np.int64]] | None = None) -> Decomposition:
+    """Return the tables of a request in sectors: by classes of values, if their joint axis has classes.
+
+    Args:
+        request: The request.
+        bases: One integer basis for each group of sectors; None lets the function choose them.
+
+    Raises:
+        WorkloadError: The tables cannot be put in sectors.
+    """
+    workload, separate = request.workload, request.structured_attributes
+    if counts_by_class(workload):
+        return decompose_by_class(workload, {}, separate, bases=bases)
+    return decompose(workload, bases, separate=separate, public=request.public_attributes)
 
 
 class SectorErrors(TableErrors):
@@ -80,6 +95,8 @@ class SectorErrors(TableErrors):
 
     def exchangeable_columns(self, i: int) -> frozenset[int]:
         """Return the columns that show one exchangeable attribute; in `by_sector` its values only agree or differ."""
+        if self.part.decomposition.blocks:  # Values of two classes differ in more ways.
+            return frozenset()
         group, _ = self.part.decomposition.group_of(i)
         starts = np.cumsum([0, *group.spans])
         pairs = enumerate(zip(starts.tolist(), group.spans, strict=False))
@@ -149,6 +166,7 @@ class SectorProof(Proof):
         """
         part = self.part
         d, unit, total, distinct = part.decomposition, part.publication.unit, 0.0, part.terms.distinct
+        by_table = np.zeros(len(part.publication.workload.tables))
         sets = None if part.terms.sets is None else CostlySets(part.terms.sets)
         big = np.array(d.sizes) > 1
         for group in d.tables:
@@ -169,6 +187,9 @@ class SectorProof(Proof):
             if sets is not None:
                 grams = (_gram(group.queries, p) for p in precision)
                 total += sum(sets.find_costliest(g, sets.initial_sets(), 1)[0][0] for g in grams) * part.terms.factor
+            elif d.blocks:
+                # A record is in one block of a table.
+                np.maximum.at(by_table, d.table_numbers(group), costs * part.publication.adjacency.records**2)
             elif distinct is None:
                 total += float(costs.sum()) * part.publication.adjacency.records**2
             else:
@@ -178,7 +199,7 @@ class SectorProof(Proof):
                     float(costs @ np.where(shows_all, distinct.max_records, distinct.max_records**2))
                     * part.terms.factor
                 )
-        return total / 2
+        return (total + float(by_table.sum())) / 2
 
 
 class GaussianProof(SectorProof):

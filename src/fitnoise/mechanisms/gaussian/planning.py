@@ -38,7 +38,7 @@ from fitnoise.mechanisms.gaussian.levels import (
     problem,
     refuse_endless,
 )
-from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN, sectors_of
 from fitnoise.mechanisms.gaussian.places import PLACES, PlaceEstimation, refuse_endless_classes
 from fitnoise.mechanisms.gaussian.product_form import (
     PRODUCTS,
@@ -196,8 +196,7 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
     refuse_endless(publication)
     refuse_wide(publication)
     goal = DEFAULT_GAP if gap is None else gap
-    structured, public = publication.structured_attributes, publication.public_attributes
-    decomposition = in_time(publication, decompose(publication.workload, separate=structured, public=public))
+    decomposition = in_time(publication, sectors_of(publication))
     objective = terms(publication, decomposition)
     if refine and publication.adjacency.pattern:
         raise PlanError(
@@ -234,7 +233,7 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
     ideal_strategy = solved(SINGLE_RECORDS)
     if decomposition.has_centres:
         bases, multiples = centred_bases(decomposition, ideal_strategy.cells)
-        decomposition = decompose(publication.workload, bases, separate=structured, public=public)
+        decomposition = sectors_of(publication, bases)
         factors = [f / x for f, x in zip(ideal_strategy.factors, multiples, strict=True)]
         ideal_strategy = replace(ideal_strategy, factors=factors)
     strategy = _rounded(decomposition, objective, ideal_strategy, publication, goal)
@@ -702,6 +701,7 @@ class SectorPlanner(Planner):
 
     mechanism = GAUSSIAN
     takes_public_totals = True
+    takes_classes = True
 
     def plan(self, request: Publication, effort: SearchOptions) -> TablePart:
         """Return the part of least cost for these tables."""

@@ -123,8 +123,7 @@ class LaplaceIntervals(Intervals):
 
     def table_margins(self, name: str, confidence: float) -> Floats:
         """Return the half-widths of the rows, in the table's shape."""
-        group, i = self.part.decomposition.group_of(self.part.table_index(name))
-        return self.part.in_table_shape(name, self.half_widths(group, i, confidence))
+        return self.part.in_table_shape(name, lambda group, i: self.half_widths(group, i, confidence))
 
 
 @final
