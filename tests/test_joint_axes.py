@@ -297,7 +297,7 @@ def test_an_attribute_that_follows_from_another_is_read(tmp_path):
     plan = one_way(attributes, margin=0.1, options={"source": fn.DataSource("x", outside_domain="drop")})
     release = released(plan, records)
     for table in attributes:
-        assert release[table]["value"].sum() == pytest.approx(2, abs=1)
+        assert release[table]["value"].sum() == pytest.approx(2, abs=2)  # over four standard errors
 
 
 # --- promises about the records of a person ---------------------------------------------------------------

@@ -79,10 +79,8 @@ def counted_jointly(plan: Plan) -> Iterator[Message]:
         if joint.name in domain.steps:
             yield Message("report.shared_column.amount", values[:1])
             continue
-        if any(joint.classes):
-            yield Message("report.rules.classes", values)
-            continue
-        yield Message("report.rules.joint" if is_ruled else "report.shared_column.joint", values)
+        text_id = "report.rules.joint" if is_ruled else "report.shared_column.joint"
+        yield Message("report.rules.classes" if any(joint.classes) else text_id, values)
         if joint.name in zeros:
             yield Message("report.shared_column.impossible", (Value("attributes", joint.names),))
     action = "report.rules.dropped" if plan.publication.source.drops_by_rule else "report.rules.refused"

@@ -71,7 +71,10 @@ def class_axes(plan, size):
     for x in plan.get("joint_axes", ()):
         for a in (a for a in x["attributes"] if a in x.get("classes", {})):
             row, column = x["classes"][a], [cell[x["attributes"].index(a)] for cell in x["cells"]]
-            need(len(row) == size[a] and {*range(max(row) + 1)} >= {*row, *column}, "classes do not fit an attribute")
+            need(
+                len(row) == size[a] and {*map(type, row)} == {int}, "an attribute does not have one class for each cell"
+            )
+            need({*range(max(row) + 1)} >= {*row, *column}, "a joint cell has a class that its attribute lacks")
             for k, n in sorted(Counter(row).items()):
                 out |= {f"{a} in class {k}": (" × ".join(x["attributes"]), a, k, n)} if n > 1 else {}
     return out
