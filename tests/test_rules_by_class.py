@@ -292,6 +292,7 @@ def test_a_record_of_an_impossible_combination_is_refused_or_dropped(plan, rng, 
     "options",
     [
         {"unit": fn.PrivacyUnit("person", 2, once_per=("sex",))},
+        {"public": fn.KnownTotals(("sex",), "the register of 2020")},
         {"privacy": "pure"},
         {"mechanism": "fit-for-use-by-axis"},
     ],
