@@ -288,6 +288,17 @@ def test_bounds_by_classes_are_the_known_optima(names, orders, cost):
     assert certificate.bound == pytest.approx(cost, abs=2e-3)
 
 
+def test_the_bound_of_triples_with_states_is_the_known_optimum():
+    """27 million joint cells, half of them possible. No rule is about the states, which all tables show."""
+    sizes = CENSUS | {"state": 51, "sex": 2}
+    domain = fn.Domain({a: fn.Ordered(0, n - 1) for a, n in sizes.items()})
+    tables = [fn.table(*x, variance=1) for x in itertools.combinations(sizes, 3) if "state" in x]
+    plan = fn.plan(fn.Workload(domain, tables))
+    assert 2 * plan.rho == pytest.approx(10.8948, abs=2e-3)
+    certificate = rule_certificate(plan.table_part, ImpossibleCells.from_rules(domain, CENSUS_RULES, ()))
+    assert certificate.bound == pytest.approx(10.5215, abs=2e-3)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_bounds_by_classes_are_those_of_plans_by_values(seed, monkeypatch):
     """The bound of a plan without rules, by classes; and the plan that counts each possible cell."""
