@@ -251,12 +251,18 @@ def test_lines_of_the_terminal_are_messages():
 
 
 def test_functions_give_terminal_messages_the_values_that_they_name():
-    """Each function that makes a message of the terminal also makes the values of its text, under the same keys."""
+    """Each function that makes a message of the terminal also makes the values of its text, under the same keys.
+
+    Or it gives them as keywords, in the call that names the text.
+    """
     checked = set()
     for path, text in sources(".py").items():
         for function in (x for x in ast.walk(ast.parse(text)) if isinstance(x, ast.FunctionDef)):
-            calls = [x for x in ast.walk(function) if isinstance(x, ast.Call) and called_name(x) == "Value"]
-            keys = {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+            calls = [x for x in ast.walk(function) if isinstance(x, ast.Call)]
+            value_keys = [x.args[0] for x in calls if called_name(x) == "Value"]
+            keys = {x.value for x in value_keys if isinstance(x, ast.Constant)}
+            naming = [x for x in calls if any(s.startswith("terminal.") for a in x.args for s in constant_texts(a))]
+            keys |= {k.arg for x in naming for k in x.keywords}
             texts = {x.value for x in ast.walk(function) if isinstance(x, ast.Constant) and isinstance(x.value, str)}
             for text_id in {x for x in texts if x.startswith("terminal.")}:
                 checked.add(text_id)
