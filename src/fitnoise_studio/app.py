@@ -37,7 +37,7 @@ from fitnoise.interfaces.reports.releases import answer_report
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.ledger.entries import check_amount
 from fitnoise.kernel.units import Account
-from fitnoise.messages import LANGUAGES, translator
+from fitnoise.messages import Translator, translator
 from fitnoise.planning.files import read_text
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import account_message
@@ -51,7 +51,7 @@ from fitnoise_studio import answers, forms, questions, rule_forms, table_forms
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.balances import EXAMPLE_CAPS, Balance, balances, cap_guess, reasons
 from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
-from fitnoise_studio.page_parts import error_text, page, render_part
+from fitnoise_studio.page_parts import error_text, language_of_tables, page, render_part
 from fitnoise_studio.refusals import Refusals, Refused, internal_error, refused_at
 from fitnoise_studio.releasing import head_of, no_data, not_requested, released_before, totals_of
 from fitnoise_studio.state import STEPS, Studio
@@ -91,13 +91,18 @@ def _shell(
     on: str = "",
     parts: Mapping[str, Markup] | None = None,
     base: str | None = None,
+    language: Translator | None = None,
     **context: Any,
 ) -> Response:
-    """Return a complete page. base: the digest of the draft that it shows; default: the present one."""
+    """Return a complete page.
+
+    base: The digest of the draft that it shows; default: the present one.
+    language: The language of the studio with the words of a publication; None for none.
+    """
     on = on or page_name
     html = page(
         page_name,
-        studio.language,
+        language or studio.language,
         shown=page_name,
         on=on,
         pages=STEPS,
@@ -183,7 +188,6 @@ def _describe(
         attributes=[(i, *x) for i, x in enumerate(zip(forms.domain_of(document), fields, strict=True))],
         kinds=KINDS,
         files=files,
-        all_languages=LANGUAGES,
         cuts=forms.CUTS,
         removed=removed,
     )
@@ -408,6 +412,7 @@ def release(studio: Studio, request: Request, fields: Mapping[str, Any] | None =
         unfit=unfit,
         ledgers=[(folder.number(x), x, _balances(folder, x)) for x in folder.ledgers()],
         new=BUDGET,
+        language=None if fields is None else language_of_tables(studio.language, fields["plan"].publication),
         out=_free(folder, "release"),
         public=None if plan is None else _plan(folder, plan).publication.public,
         files=[(folder.number(x), x) for x in folder.files(".csv")],
@@ -507,8 +512,8 @@ def one_report(studio: Studio, request: Request) -> Response:
         "shown": "report",
         "jobs": studio.jobs_part("whole"),
     }
-    languages = LANGUAGES
-    html = page("studio_report", studio.language, **report_context, **base, languages=languages, **studio.form)
+    translation = language_of_tables(studio.language, read.plan.publication)
+    html = page("studio_report", translation, **report_context, **base, **studio.form)
     return HTMLResponse(html)
 
 

@@ -9,9 +9,11 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from fitnoise.errors import ErrorValue, FitnoiseError
-from fitnoise.interfaces.pages.fragments import environment
+from fitnoise.interfaces.pages.fragments import environment, in_language, module_of
 from fitnoise.interfaces.render import printable
+from fitnoise.interfaces.wording import wording
 from fitnoise.messages import Translator, translator
+from fitnoise.request.publication import Publication
 
 TEMPLATE_PACKAGE = "fitnoise_studio"
 
@@ -51,12 +53,22 @@ def value_text(value: ErrorValue, language: Translator) -> str:
     return value if isinstance(value, str) else language.number(value)
 
 
-def render_part(name: str, language: str, /, *values: Any, **context: Any) -> Markup:
-    """Return one of the parts of parts.html, filled in."""
-    template = environment(language, TEMPLATE_PACKAGE).get_template("parts.html")
-    return getattr(template.module, name)(*values, **context)  # type: ignore[no-any-return]  # macros return what is escaped
+def render_part(name: str, language: str | Translator, /, *values: Any, **context: Any) -> Markup:
+    """Return one of the parts of parts.html, filled in.
+
+    language: The code of a language, or a language with words of a publication.
+    """
+    return getattr(module_of("parts.html", language, TEMPLATE_PACKAGE), name)(*values, **context)  # type: ignore[no-any-return]  # macros return what is escaped
 
 
-def page(name: str, language: str, /, **context: Any) -> str:
-    """Return a complete page."""
+def page(name: str, language: str | Translator, /, **context: Any) -> str:
+    """Return a complete page. language: its code, or a language with words of a publication."""
+    if isinstance(language, Translator):
+        context = {**in_language(language), **context}
+        language = language.code
     return environment(language, TEMPLATE_PACKAGE).get_template(f"{name}.html").render(**context)
+
+
+def language_of_tables(language: str, *publications: Publication) -> Translator:
+    """Return the language of a page with names for the tables of publications."""
+    return wording(language, publications, has_default_names=True)

@@ -28,7 +28,7 @@ from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.interfaces.reports.plans import free_report
 from fitnoise.interfaces.reports.releases import integers_report, verification_report
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.messages import english, translator
+from fitnoise.messages import english
 from fitnoise.planning import what_if
 from fitnoise.planning.comparison import compare
 from fitnoise.planning.comparison import plan as make_plan
@@ -42,7 +42,7 @@ from fitnoise.request.publication import Publication
 from fitnoise_studio import forms
 from fitnoise_studio.balances import balance_of
 from fitnoise_studio.folder import DraftChanged, Folder, publication_of
-from fitnoise_studio.page_parts import render_part
+from fitnoise_studio.page_parts import language_of_tables, render_part
 from fitnoise_studio.refusals import internal_error
 from fitnoise_studio.workers import error_document
 
@@ -69,10 +69,11 @@ def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
     plan = make_plan(live, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
     remaining = _remaining_cap(request, root, plan)
+    language = language_of_tables(request["language"], plan.publication)
     shares = zip(forms.marks_of(forms.parse(request["text"])), plan.summaries, strict=False)
     parts = {
-        "price": render_part("price", request["language"], plan=plan, proven=proven(plan), left=remaining),
-        "details": render_part("details", request["language"], plan=plan, left=remaining),
+        "price": render_part("price", language, plan=plan, proven=proven(plan), left=remaining),
+        "details": render_part("details", language, plan=plan, left=remaining),
         **{f"share.{mark}": render_part("share", request["language"], mark, x) for mark, x in shares},
     }
     return {"parts": parts, "rho": plan.rho, "epsilon": plan.epsilon(), "source": publication.source.name}
@@ -141,17 +142,17 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
 def proof(plan: Plan, checked: Verification, language: str) -> str:
     """Return a plan with its checks, its curve, and its free tables."""
     curve = [(d, plan.epsilon(d)) for d in (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3)]
-    free = free_report(plan)
+    free, translation = free_report(plan), language_of_tables(language, plan.publication)
     return render_part(
         "proof",
-        language,
+        translation,
         plan=plan,
         checked=checked.checks,
-        checks=report(verification_report(checked), language),
-        left=uncounted_by_table(plan, translator(language)),
+        checks=report(verification_report(checked), translation),
+        left=uncounted_by_table(plan, translation),
         curve=curve,
         drawn=drawn_curve(*privacy_curve(plan)),
-        free=report(free, language) if free.sections else None,
+        free=report(free, translation) if free.sections else None,
     )
 
 
@@ -180,7 +181,8 @@ def sweep(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     margins = np.array([x.target_moe for x in margin_sweep.points])
     line = cost_curve(margins, np.array([x.rho for x in margin_sweep.points]))
     totals = margins_of_totals(plan, int(table_index))
-    return {"html": render_part("sweep", request["language"], sweep=margin_sweep, drawn=line, totals=totals)}
+    language = language_of_tables(request["language"], plan.publication)
+    return {"html": render_part("sweep", language, sweep=margin_sweep, drawn=line, totals=totals)}
 
 
 def margins_of_totals(plan: Plan, table_index: int) -> list[tuple[str, float]]:
@@ -217,7 +219,8 @@ def kinds(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     # A comparison needs plans of all kinds, also of those that the cap would refuse.
     uncapped = replace(publication, gap=None, cap=None)
     comparison = compare(uncapped, progress=lambda i, g: report_progress(f"{i}, {g:.4g}"))
-    return {"html": str(report(comparison_report(uncapped, comparison, uncapped.delta), request["language"]))}
+    language = language_of_tables(request["language"], uncapped)
+    return {"html": str(report(comparison_report(uncapped, comparison, uncapped.delta), language))}
 
 
 def verify_release(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
@@ -235,10 +238,12 @@ def write_integer_tables(request: dict[str, Any], report_progress: ReportStep, r
     """Write integer tables of a release next to it."""
     folder = Folder(root)
     report_progress("")
-    integer_tables = make_integer_tables(Release.read(folder.inside(request["release"])))
+    read = Release.read(folder.inside(request["release"]))
+    integer_tables = make_integer_tables(read)
     report_progress("")  # what was stopped meanwhile writes nothing
     target = integer_tables.write(folder.target(request["out"]))
-    return {"html": str(report(integers_report(integer_tables, Path(target.name)), request["language"]))}
+    language = language_of_tables(request["language"], read.plan.publication)
+    return {"html": str(report(integers_report(integer_tables, Path(target.name)), language))}
 
 
 TASKS: dict[str, Callable[[dict[str, Any], ReportStep, Path], dict[str, Any]]] = {

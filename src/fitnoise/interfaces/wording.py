@@ -13,7 +13,7 @@ from fitnoise.messages import LANGUAGES, Message, Translator, Value, translator
 from fitnoise.request.attributes import FROM, NAME, Attribute
 from fitnoise.request.publication import Publication
 from fitnoise.request.translations import Translation
-from fitnoise.request.workloads import Table
+from fitnoise.request.workloads import Family, Table
 
 _BINS = (
     (re.compile(r"under (?P<high>\S+)"), "page.bin.under"),
@@ -38,12 +38,13 @@ def language_of(publication: Publication) -> str:
     return code if code in LANGUAGES else "en"
 
 
-def wording(language: str, publications: Iterable[Publication]) -> Translator:
+def wording(language: str, publications: Iterable[Publication], *, has_default_names: bool = False) -> Translator:
     """Return a language with the names and labels that publications have in it.
 
     Args:
         language: The code of the language.
         publications: The publications of one page or file; of two words for one name, the first counts.
+        has_default_names: True to name tables in the language without any text of the publisher in it, too.
 
     Raises:
         ReleaseError: There are no texts of reports in this language.
@@ -55,7 +56,8 @@ def wording(language: str, publications: Iterable[Publication]) -> Translator:
     # In reverse order, so that the words of the first publication replace those of the others.
     for publication in reversed(tuple(publications)):
         # The default names of tables are English, so a publication in another language needs no texts to name them.
-        default = Translation() if language == language_of(publication) != "en" else None
+        names_tables = language != "en" and (has_default_names or language == language_of(publication))
+        default = Translation() if names_tables else None
         texts = publication.translations.get(language, default)
         attributes |= publication.domain.items()
         if texts is not None:
@@ -89,6 +91,8 @@ def _names_of_tables(publication: Publication, language: Translator) -> dict[str
                     amounts[term] = term.replace(f"({a},", f"({language.name(a)},", 1)
             if each.attributes and each.matrix is None and each.name == each.default_name:
                 names[each.name] = _name_of_table(each, replace(language, names={**language.names, **amounts}))
+        for pattern in (x for x in group.workload.tables.parts if isinstance(x, Family)):
+            names[pattern.describe()] = _name_of_pattern(pattern, language)
     number_of = Counter(names.values())
     return amounts | {name: text for name, text in names.items() if number_of[text] == 1}
 
@@ -111,6 +115,19 @@ def _name_of_table(table: Table, language: Translator) -> str:
     if statistic and texts:
         return language.translate("page.name.by", statistic=statistic, attributes=attributes)
     return statistic or attributes
+
+
+def _name_of_pattern(pattern: Family, language: Translator) -> str:
+    """Return the name of a pattern of tables: its number of attributes in each table, and the further ones."""
+    template, number = pattern.template, len(pattern.pattern_attributes)
+    sizes = {1: "page.name.singles", 2: "page.name.pairs", 3: "page.name.triples"}
+    if pattern.order in sizes:
+        tables = language.translate(sizes[pattern.order], n=number)
+    else:
+        tables = language.translate("page.name.sets", size=pattern.order, n=number)
+    further = _name_of_table(replace(template, name=""), language) if template.attributes else ""
+    text = language.translate("page.name.with", tables=tables, attributes=further) if further else tables
+    return f"{language.name(template.name)}: {text}" if template.name else text
 
 
 def _label(language: Translator, labels: dict[str, str], text: str) -> str:

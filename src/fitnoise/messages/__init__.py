@@ -32,7 +32,10 @@ Content: TypeAlias = "JsonValue | Message | Sequence[Content] | Mapping[str, Con
 NOTHING = "–"
 """The text that people read for a missing value."""
 
-LANGUAGES = ("en", "de", "es", "fr", "it")
+LANGUAGE_NAMES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "it": "Italiano"}
+"""The languages of reports and exports by their codes, each by its own name."""
+
+LANGUAGES = tuple(LANGUAGE_NAMES)
 """The codes of the languages of reports and exports."""
 
 COMPLETE_LANGUAGES = ("en", "de")

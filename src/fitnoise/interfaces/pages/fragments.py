@@ -20,7 +20,7 @@ from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.render import printable
 from fitnoise.interfaces.reports.plans import table_label, warned
 from fitnoise.kernel.units import PrivacyUnit
-from fitnoise.messages import Message, Translator, ValueKind, translator
+from fitnoise.messages import LANGUAGE_NAMES, Message, Translator, ValueKind, translator
 from fitnoise.planning.ranges import summarised_tables
 from fitnoise.planning.shared_columns import unrelated
 from fitnoise.reading.bands import Band, Bands
@@ -126,6 +126,7 @@ def environment(language: str, also: str = "") -> Environment:
         "references": references,
         "warnings": warned,
         "unrelated": unrelated,
+        "language_names": LANGUAGE_NAMES,
         "distinct_heading": distinct_heading,
         "MARKS": MARKS,
         "BANDS": BANDS,
@@ -188,20 +189,32 @@ def rules(language: Translator, unit: PrivacyUnit) -> str:
     return _list(language, (*describe_pattern(unit), *merged_records(unit)))
 
 
-def fragment(name: str, language: str = "en", **context: Any) -> Markup:
+def module_of(template: str, language: str | Translator, also: str = "") -> Any:
+    """Return the macros of a template in a language, with the words of a publication if the language has some.
+
+    Args:
+        template: The name of the template.
+        language: The code of a language of reports, such as "en", or a language with words (:func:`wording`).
+        also: A package with templates in addition to those of pages.
+    """
+    if isinstance(language, str):
+        return environment(language, also).get_template(template).module
+    return environment(language.code, also).get_template(template).make_module(in_language(language))
+
+
+def fragment(name: str, language: str | Translator = "en", **context: Any) -> Markup:
     """Return one of the fragments, filled in.
 
     Args:
         name: The name of a macro in fragments.html.
-        language: The code of a language of reports, such as "en".
+        language: The code of a language of reports, such as "en", or a language with words of a publication.
         context: Its arguments.
 
     Raises:
         ReleaseError: :func:`environment` refuses the language, or Jinja2 is not installed.
     """
     # Macros are attributes of the template's module; each returns one complete piece, already escaped.
-    pages = environment(language).get_template("fragments.html")
-    return getattr(pages.module, name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
+    return getattr(module_of("fragments.html", language), name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
 
 
 @cache
@@ -468,6 +481,6 @@ def _groups(table: TableLayout, language: Translator) -> Iterator[RowGroup]:
         )
 
 
-def report(report: Report, language: str = "en") -> Markup:
+def report(report: Report, language: str | Translator = "en") -> Markup:
     """Return any report as a list of sentences and tables, as on the command line."""
     return fragment("told", language, report=report)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fitnoise.mechanisms.finite.report import choices
 from fitnoise.mechanisms.finite.selection import ChosenMechanism
 from fitnoise.mechanisms.gaussian import budgets
+from fitnoise.mechanisms.laplace.planning import CELLS_FAMILY, FAMILIES
 from fitnoise.mechanisms.projection import report as projection
 from fitnoise.mechanisms.projection.simulation import SettingChoice
 from fitnoise.mechanisms.registry import unsuitable
@@ -16,20 +17,33 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.publication import Publication, Setting
 
+FAMILY_TEXTS = FAMILIES | {
+    CELLS_FAMILY: "report.comparison.cells",
+    "sectors, optimal": "report.comparison.sectors",
+    "levels and sectors": "report.comparison.levels",
+    "places and sectors": "report.comparison.places",
+    "product form": "report.comparison.product_form",
+}
+"""The id of the text for each family of strategies."""
+
 
 def comparison_report(publication: Publication, comparison: Comparison, delta: float) -> Report:
     """Return both kinds of noise for the same tables, Gaussian noise at δ; and the mechanisms for questions."""
     budget = publication.budget
     columns = (
         ReportColumn("privacy", Message("report.heading.privacy")),
-        ReportColumn("family", Message("report.heading.strategies")),
+        ReportColumn("family"),
+        ReportColumn("strategies", Message("report.heading.strategies"), ValueKind.MESSAGE, spoken=True),
         ReportColumn("epsilon", Message("report.heading.epsilon") if budget is None else None, ValueKind.COMPARED),
         ReportColumn("error", None if budget is None else Message("report.heading.margin_factor"), ValueKind.COMPARED),
         ReportColumn("ratio", Message("report.heading.ratio_to_bound"), ValueKind.RATIO),
         ReportColumn("noisy_answers", Message("report.heading.noisy_answers"), ValueKind.COUNT),
         ReportColumn("seconds", Message("report.heading.seconds"), ValueKind.SECONDS),
     )
-    rows = ({**vars(a), "privacy": a.privacy.value} for a in comparison.alternatives)
+    rows = (
+        {**vars(a), "privacy": a.privacy.value, "strategies": Message(FAMILY_TEXTS[a.family])}
+        for a in comparison.alternatives
+    )
     chosen = comparison.plan.publication.privacy.value
     delta_value = Value("delta", delta, ValueKind.NUMBER)
     terms = [Message("report.comparison.delta", (delta_value,))]
