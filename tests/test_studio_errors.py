@@ -300,7 +300,7 @@ def test_differing_rules_are_in_the_words_of_their_form():
 def test_differing_choices_are_in_the_words_of_their_form():
     mine, theirs = ({"privacy": {"neighbours": x}} for x in forms.CHOICES["privacy", "neighbours"])
     differences = forms.differences(mine, theirs, translator("de"))
-    texts = ["Hinzufügen oder Entfernen einer Einheit", "Ersetzen der Fälle einer Einheit"]
+    texts = ["Hinzufügen/Entfernen einer Einheit", "Ersetzen der Fälle einer Einheit"]
     assert differences == [("protect", "", *(f"Verborgene Änderung: {x}" for x in texts))]
 
 
