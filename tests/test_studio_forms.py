@@ -499,8 +499,8 @@ def test_tables_are_called_by_what_they_show():
     assert [label(t) for t in tomllib.loads(RICH)["tables"]] == ["code", "all pairs of attributes"]
     assert [label(t) for t in empty()["tables"]] == ["area", "area × age, at most"]
     assert label({"attributes": ["area", "age"], "groups": {"age": {"young": 1}}}) == "area × age, in groups"
-    assert label({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "3 × age: ranges × x: sum"
-    assert label({"sum": "x", "ceiling": 50.0}) == "x: sum × up to 50"
+    assert label({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "3 × age, ranges × sum of x"
+    assert label({"sum": "x", "ceiling": 50.0}) == "sum of x × up to 50"
     assert (label({}), label(7), label({"pattern": 7})) == ("all records", "?", "all: 7")
     assert (label({}, "de"), label({"cumulative": "age"}, "de")) == ("alle Fälle", "age, höchstens")
     assert forms.levels_of(tomllib.loads(RICH)) == ["state", "county"]

@@ -73,7 +73,26 @@ margin = 30
 
 DATA = "gebiet,alter,lohn\n" + "n,1,5\ns,3,2\n" * 40 + "x,1,1\n"
 
-FUNCTION_WORDS = {"the", "of", "by", "and", "with", "is", "are", "one", "or", "to", "from", "not", "no", "for", "at"}
+FUNCTION_WORDS = {
+    "sum",
+    "cumulative",
+    "ranges",
+    "the",
+    "of",
+    "by",
+    "and",
+    "with",
+    "is",
+    "are",
+    "one",
+    "or",
+    "to",
+    "from",
+    "not",
+    "no",
+    "for",
+    "at",
+}
 """Words of English that no German sentence of the studio has."""
 
 
@@ -88,7 +107,7 @@ ENGLISH = {x for x in fragments("en") - fragments("de") if len(x) > 11 and " " i
 
 def english_in(html):
     """Return the English words of a page: those of the catalogue, and function words outside code."""
-    text = " ".join(Page(re.sub(r"<(code|pre)\b.*?</\1>|<script.*?</script>", " ", html, flags=re.DOTALL)).texts)
+    text = " ".join(Page(re.sub(r"<(code|pre|textarea)\b.*?</\1>|<script.*?</script>", " ", html, flags=re.DOTALL)).texts)
     labels = re.findall(r'\b(?:aria-label|title|placeholder|data-[a-z]+)="([^"]*)"', html)
     text = " ".join([text, *labels])
     return {x for x in ENGLISH if x in text} | (FUNCTION_WORDS & {*re.findall(r"(?<![\w-])[a-z]+(?![\w-])", text)})

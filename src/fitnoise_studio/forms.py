@@ -1269,6 +1269,17 @@ PATTERNS = {
 }
 """The id of the text of each pattern."""
 
+VIEW_TEXTS = {
+    "cumulative": "page.heading.cumulative",
+    "groups": "studio.tables.in_groups",
+    "ranges": "page.name.ranges",
+    "change": "page.heading.change",
+    "to_date": "page.heading.to_date",
+    "count": "page.name.count",
+    "mean": "page.table.mean",
+}
+"""The id of the text of each view that names nothing but its column."""
+
 
 LABELS: Mapping[str, Mapping[str, str]] = {
     "protect": {
@@ -1448,12 +1459,7 @@ def table_words(table: Any, language: Translator) -> str:
         return "?"
     if table.get("name"):
         return str(table["name"])
-    text_ids = {"cumulative": "page.heading.cumulative", "groups": "studio.tables.in_groups"}
-    viewed = {
-        x: language.translate(text_ids[key], name=x) if key in text_ids else f"{x}: {key}"
-        for key in VIEWS
-        for x in as_names(table.get(key))
-    }
+    viewed = {x: _view_words(key, x, table[key], language) for key in VIEWS for x in as_names(table.get(key))}
     # A column with a view can be among the attributes, which only gives its place.
     parts = [viewed.pop(x, x) for x in as_names(table.get("attributes"))]
     parts += viewed.values()
@@ -1463,6 +1469,16 @@ def table_words(table: Any, language: Translator) -> str:
         pattern = str(table["pattern"])
         parts.insert(0, language.translate(PATTERNS[pattern]) if pattern in PATTERNS else f"all: {pattern}")
     return " × ".join(parts) or language.translate("page.table.all")
+
+
+def _view_words(key: str, name: str, value: Any, language: Translator) -> str:
+    """Return a view of a column in words. value: that of its key in the table."""
+    if key == "sum":
+        return language.translate("page.table.sum", names=name)
+    if key == "average":
+        count = value_text(value.get(name, "")) if isinstance(value, Mapping) else ""
+        return language.translate("page.heading.average", name=name, count=count)
+    return language.translate(VIEW_TEXTS[key], name=name)
 
 
 def as_names(value: Any) -> list[str]:
