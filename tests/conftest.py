@@ -42,7 +42,7 @@ KERNEL = {
     "test_finite_queries", "test_hierarchies", "test_immutable", "test_kept",
     "test_ledger", "test_ledger_steps", "test_losses",
     "test_margins", "test_measure", "test_merge",
-    "test_noise", "test_order", "test_parts",
+    "test_noise", "test_number_of_records", "test_order", "test_parts",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
     "test_products", "test_promises", "test_ranks", "test_sealed", "test_selections", "test_sets",
     "test_shares",

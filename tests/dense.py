@@ -200,10 +200,11 @@ def sectors_of(d):
     return out
 
 
-def rebuilt_tables(plan, answers):
-    """Every table of a plan by name, from noisy answers."""
+def rebuilt_tables(plan, answers, records=None):
+    """Every table of a plan by name, from noisy answers and the number of records, if that is public."""
     names = plan.publication.workload.tables.names
-    stacks = RebuiltTables(plan.table_part, answers).stacks()
+    totals = None if plan.publication.public is None or records is None else np.array(float(records))
+    stacks = RebuiltTables(plan.table_part, answers, totals).stacks()
     by_index = {int(t): x for which, stack in stacks for t, x in zip(which, stack, strict=True)}
     return {name: by_index[i] for i, name in enumerate(names)}
 
@@ -249,13 +250,16 @@ def with_sectors(strategy, sectors):
 def least_squares(plan):
     """The cells (exchangeable…, structured…) from the measurements, in units of their noise: generalised least squares.
 
-    By singular values, not their squares: the number of records may be known almost exactly.
+    By singular values, not their squares: targets may differ by much. Where the number of records is public, it is 0.
     """
     rows, scales = strategy_matrix(plan)
     deviations = scales * (np.sqrt(NOISE_VARIANCE) if isinstance(plan.table_part.strategy, PureStrategy) else 1.0)
     held = cell_order(plan).any(axis=1)  # no record lies elsewhere, and everyone knows
     out = np.zeros(rows.shape[::-1])
-    out[held] = np.linalg.pinv((rows[:, held] / deviations[:, None]).astype(float), rcond=1e-11)
+    measured_rows = (rows[:, held] / deviations[:, None]).astype(float)
+    if plan.publication.public is not None:
+        measured_rows -= measured_rows.mean(axis=1, keepdims=True)
+    out[held] = np.linalg.pinv(measured_rows, rcond=1e-11)
     return out
 
 

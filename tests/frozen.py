@@ -71,6 +71,7 @@ from fitnoise.planning.examples import examples
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.curves import LossSummary
 from fitnoise.request.finite_queries import Aim
+from fitnoise.request.known_totals import KnownTotals, confirmation
 from fitnoise.request.number_rules import ByTableSize
 from fitnoise.request.publication import Variant
 from fitnoise.request.selections import Form, Selection
@@ -436,6 +437,7 @@ def publication(x: Document) -> fn.Publication:
             unit({"neighbours": promise.get("neighbours", "add-or-remove-one")} | u) for u in promise.get("also", ())
         ),
         series=x.get("series", {}).get("attribute"),
+        public=None if "public" not in x else KnownTotals((), "Register", x["public"]),
         further_tables=tuple(
             part(y, PROMISES[y.get("privacy", "zcdp")], y.get("gap"), y.get("cell_budgets")) for y in x.get("also", ())
         ),
@@ -628,6 +630,15 @@ def records(x: Document, request: fn.Publication, folder: Path) -> Path:
     return path
 
 
+def totals_of(x: Document, request: fn.Publication, folder: Path) -> dict[str, Any]:
+    """Return the number of records as public totals, with the confirmation, if the publication has them."""
+    if request.public is None:
+        return {}
+    path = folder / "totals.csv"
+    path.write_text(f"number\n{x.get('records', RECORDS)}\n", encoding="utf-8")
+    return {"public": path, "public_confirm": confirmation(path.name, request.public, request.unit.name)}
+
+
 def released(name: str) -> dict[str, Any]:
     """Return the numbers of a release: the noisy answers, and the tables that follow from them."""
     x, certified = documents()[name], plan(name)
@@ -639,7 +650,7 @@ def released(name: str) -> dict[str, Any]:
                 fn.release(plan(other), data, ledger=ledger)
         with replayed(name):
             if certified.publication.series is None:
-                release = fn.release(certified, data, ledger=ledger)
+                release = fn.release(certified, data, ledger=ledger, **totals_of(x, certified.publication, folder))
             else:
                 for period in certified.periods:
                     release = fn.release(certified, data, ledger=ledger, period=period, series=folder / "series")

@@ -220,7 +220,8 @@ def test_no_two_records_of_a_unit_cost_more_than_the_claim():
 def test_replaced_records_cost_no_more_than_the_claim():
     amount, bins = SMALL["between steps"]
     unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
-    plan = fn.plan(workload(amount, bins), unit=unit, source=DataSource("x"))
+    public = fn.KnownTotals((), "Register", "these data")
+    plan = fn.plan(workload(amount, bins), unit=unit, source=DataSource("x"), public=public)
     domain, strategy = plan.publication.domain.axes, plan.table_part.strategy
     claim, scales = strategy.cost_squared(unit.neighbours), np.repeat(strategy.scales, strategy.portions).tolist()
     exact = [np.concatenate([*strategy.exact_answers(Counted(domain, [x]), None, 9)]) for x in range(-5, 10)]

@@ -61,7 +61,7 @@ def test_tensors_evaluate_a_problem_as_arrays_do(name, kind, device, rng):
     "options",
     [
         {},
-        {"unit": SWAP},
+        {"unit": SWAP, "public": fn.KnownTotals((), "Register", "these data")},
         {"unit": SWAP, "source": fn.DataSource(outside_domain=fn.OutsideDomain.DROP)},
         {"objective": Objective(Goal.TOTAL_ERROR)},
         {"objective": Objective(Goal.HYBRID, total_error_weight=0.01)},

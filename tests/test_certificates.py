@@ -17,6 +17,7 @@ from refused import refused
 from tolerances import EXACT
 
 REPLACE = fn.Neighbours.REPLACE_ONE
+COUNTED = fn.KnownTotals((), "Register", "these data")
 NAMES = [
     "five structured cells",
     "crossed",
@@ -237,7 +238,8 @@ def test_pairs_of_cells_that_do_not_exist_prove_nothing(pair):
 @pytest.mark.parametrize("pairs", [None, RecordPairs.from_keys([(0, 0, 1)])])
 def test_evidence_is_about_the_plan_s_own_neighbours(pairs):
     unit = fn.PrivacyUnit(neighbours=REPLACE if pairs is None else fn.Neighbours.ADD_OR_REMOVE_ONE)
-    plan = fn.plan(zoo.WORKLOADS["prefix"](), unit=unit)
+    public = COUNTED if pairs is None else None
+    plan = fn.plan(zoo.WORKLOADS["prefix"](), unit=unit, public=public)
     other = Evidence(np.ones(8 if pairs is None else 1), plan.table_part.evidence.numbers, pairs)
     with refused("plan.evidence-of-other-neighbours"):
         _ = remade(plan, evidence=other).bound
@@ -266,7 +268,7 @@ def test_cancellation_does_not_raise_the_bound_for_replace_one():
 def test_records_that_cannot_come_or_go_prove_nothing():
     """Else a total with a tight target would "cost" what it does not: replacing a record leaves the total as it is."""
     w = fn.matrix_workload([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]], variances=[1e-3, 1, 1, 1])
-    plan = fn.plan(w, unit=fn.PrivacyUnit(neighbours=REPLACE))
+    plan = fn.plan(w, unit=fn.PrivacyUnit(neighbours=REPLACE), public=COUNTED)
     add = fn.plan(w)
     forged = Evidence(
         add.table_part.evidence.cells,

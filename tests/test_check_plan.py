@@ -242,7 +242,9 @@ def test_patterns_among_places_go_by_the_levels_that_are_measured(verdict, patte
         else fn.table("state", cumulative="month", std_error=2)
     )
     tables = [joint_table, fn.table("county", std_error=4)] if "once_per" in pattern else [joint_table]
-    plan = json.loads(fn.plan(fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", **pattern)).to_json())
+    public = fn.KnownTotals((), "Register", "these data") if "neighbours" in pattern else None
+    unit = fn.PrivacyUnit("person", **pattern)
+    plan = json.loads(fn.plan(fn.Workload(domain, tables), unit=unit, public=public).to_json())
     status, lines = verdict(plan)
     assert status == RIGHT, lines
     assert (

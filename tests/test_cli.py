@@ -313,7 +313,10 @@ GOALS = {
         ],
     ),
     "replace one": (
-        'privacy = { neighbours = "replace-one" }',
+        (
+            'privacy = { neighbours = "replace-one" }\n'
+            'public = [{ by = [], source = "Register", origin = "these data" }]'
+        ),
         {"goal": "fit-for-use", "profile": None},
         ["for one record, replaced by another one", "proof      cost "],
     ),

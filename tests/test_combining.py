@@ -147,12 +147,6 @@ def test_parts_further_attributes_and_queries_of_all_cells_are_combined():
         combine_same(released(queries, np.ones(small.shape, int)), further)
 
 
-def test_the_number_of_records_may_be_public():
-    unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
-    one, two = (released(fn.plan(fn.Workload(DOMAIN, TABLES[n]), unit=unit), COUNTS) for n in ("one", "two"))
-    check(one, two)
-
-
 def test_free_answers_are_combined_with_those_of_the_same_records(tmp_path):
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 2))
     base = fn.plan(fn.Workload(domain, [fn.table("a", groups={"b": {"low": 0}}, margin=3)]))

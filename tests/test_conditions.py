@@ -631,7 +631,8 @@ def test_records_come_and_go_and_are_charged_to_one_account():
     workload = fn.Workload(DOMAIN_X, [fn.table("x", margin=5), fn.table(margin=3)])
     filtered = fn.plan(workload, unit=swap, source=source)
     dropping = fn.plan(workload, unit=swap, source=DataSource("register", outside_domain="drop"))
-    refusing = fn.plan(workload, unit=swap, source=DataSource("register"))
+    public = fn.KnownTotals((), "Register", "these data")
+    refusing = fn.plan(workload, unit=swap, source=DataSource("register"), public=public)
     assert filtered.order.adjacency == Adjacency(swap, drops=True)
     assert filtered.loss.rho == dropping.loss.rho > refusing.loss.rho
     assert {p.order.account for p in (filtered, dropping, refusing)} == {Account("register", swap)}

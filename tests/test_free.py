@@ -422,6 +422,7 @@ def old():
 
 DROP = fn.DataSource(outside_domain=fn.OutsideDomain.DROP)
 SWAP = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+COUNTED = fn.KnownTotals((), "Register", "these data")
 REFUSED = {
     "no further tables": (lambda: ([later(), []]), "plan.free-without-plan"),
     "charges alone": (lambda: (later().workload, [charge(steps())]), "plan.free-without-publication"),
@@ -458,7 +459,7 @@ REFUSED = {
     ),
     "replace one": (lambda: (later(unit=SWAP), steps()), "plan.free-needs-add-or-remove"),
     "plans to replace one": (
-        lambda: (later().workload, fn.plan(later().workload, unit=SWAP)),
+        lambda: (later().workload, fn.plan(later().workload, unit=SWAP, public=COUNTED)),
         "plan.free-needs-add-or-remove",
     ),
     "another unit": (lambda: (later(unit=fn.PrivacyUnit("home", 2)), steps()), "plan.free-of-another-source"),
@@ -535,7 +536,7 @@ def test_the_gap_is_that_of_the_publication_or_the_argument(gap):
 
 def test_charges_without_profiles_are_refused():
     """The ledger has no cells for a plan with replace-one neighbours, and no plan for a manual charge."""
-    plan = fn.plan(later().workload, unit=SWAP)
+    plan = fn.plan(later().workload, unit=SWAP, public=COUNTED)
     with Ledger(":memory:") as ledger:
         counted(plan, ledger)
         account = steps().order.account
@@ -591,5 +592,5 @@ def test_a_plan_composed_with_others_reports_nothing_as_free():
 @pytest.mark.parametrize("plan", [fn.plan(homes(fn.table("age", margin=2)))])
 def test_where_nothing_is_free_nothing_is_reported(plan):
     assert room.free_counts(plan) == ()
-    pairs = replace(plan.publication, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
+    pairs = replace(plan.publication, unit=SWAP, public=COUNTED)
     assert room.free_counts(fn.plan(pairs)) == ()

@@ -343,7 +343,7 @@ def test_a_certificate_needs_one_gaussian_release_of_the_simple_kind(monkeypatch
     assert two.certificate is None
     assert fn.given(two, impossible=[CHILDREN]).certificate is None
     workload = fn.Workload(DOMAIN, TABLES["pair"])
-    replaced = fn.PrivacyUnit(neighbours=Neighbours.REPLACE_ONE)
+    replaced = fn.PrivacyUnit("person", 2, Neighbours.REPLACE_ONE)
     for options in ({"objective": Objective(Goal.TOTAL_ERROR)}, {"unit": replaced}):
         plan = fn.plan(workload, **options)
         assert fn.given(fn.Release(plan, zeros(plan)), impossible=[CHILDREN]).certificate is None

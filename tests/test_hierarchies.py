@@ -48,6 +48,7 @@ from fitnoise.planning import what_if
 from fitnoise.planning.comparison import compare
 from fitnoise.request.attributes import attribute_document
 from fitnoise.request.documents import Spec
+from fitnoise.request.known_totals import parse_totals
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import exchangeable_attributes, uneven_levels
 from fitnoise.solving import budgets as best_budgets
@@ -351,6 +352,7 @@ TWICE = {
     ],
     "recoded": [fn.table(groups={"tract": {"some": ["111", "232"], "one": ["121"]}}, variance=2)],
 }
+PUBLIC = fn.KnownTotals((), "Register", "these data")
 UNITS = {
     "add or remove": {},
     "replace": {"neighbours": fn.Neighbours.REPLACE_ONE},
@@ -366,8 +368,10 @@ def test_a_tree_by_numbers_is_planned_counted_and_released_as_its_rows_are(table
     numbers = fn.Hierarchy.regular(state=2, county=3, tract=2)
     rows = fn.Hierarchy(numbers.levels, numbers.places)
     domains = [fn.Domain(geo=geo, sex=TWO, age=fn.Ordered(0, 3)) for geo in (numbers, rows)]
+    public = PUBLIC if unit == "replace" else None
     one, other = (
-        fn.plan(fn.Workload(d, TWICE[tables]), unit=fn.PrivacyUnit("person", **UNITS.get(unit, {}))) for d in domains
+        fn.plan(fn.Workload(d, TWICE[tables]), unit=fn.PrivacyUnit("person", **UNITS.get(unit, {})), public=public)
+        for d in domains
     )
     documents = [json.loads(plan.to_json()) for plan in (one, other)]
     declarations = [x["spec"]["domain"].pop("geo") for x in documents]
@@ -388,7 +392,8 @@ def test_a_tree_by_numbers_is_planned_counted_and_released_as_its_rows_are(table
     tallies = [open_counter(frame, d.axes, DataSource()).count(margins) for d in domains]
     for m in margins:
         np.testing.assert_array_equal(tallies[0][m], tallies[1][m])
-    releases = [fn.Release(plan, plan_answers) for plan, plan_answers in zip((one, other), answers, strict=True)]
+    totals = None if public is None else parse_totals("t.csv", f"number\n{counts.sum()}\n", public, domains[0])
+    releases = [fn.Release(p, y, public_totals=totals) for p, y in zip((one, other), answers, strict=True)]
     for name in releases[0]:
         pd.testing.assert_frame_equal(releases[0][name], releases[1][name])
     if tables == "all levels":
@@ -630,7 +635,7 @@ def test_a_record_that_moves_costs_what_it_moves_of_all_that_is_measured():
     domain = fn.Domain(geo=zoo.places(2, 3, levels=["state", "county"]))
     tables = [fn.table(variance=3), fn.table("state", variance=2), fn.table("county", variance=1)]
     unit = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)
-    plan = fn.plan(fn.Publication(fn.Workload(domain, tables), unit=unit), gap=1e-4)
+    plan = fn.plan(fn.Publication(fn.Workload(domain, tables), unit=unit, public=PUBLIC), gap=1e-4)
     rows, scales = strategy_matrix(plan)
     each = (rows / scales[:, None]).astype(float)
     distances = (
@@ -820,7 +825,7 @@ def test_replaced_records_of_uneven_trees_against_dense_algebra(by_class, worklo
     assert plan.bound <= proven_densely(plan) * (1 + LOOSE)
     assert plan.bound <= float(plan.table_part.exact_cost)
     best = fn.matrix_workload(workload_matrix(workload), variances=workload_variances(workload))
-    best = fn.plan(best, unit=plan.publication.unit, gap=1e-3)
+    best = fn.plan(best, unit=plan.publication.unit, gap=1e-3, public=PUBLIC)
     assert plan.bound <= float(best.table_part.exact_cost) * (1 + LOOSE)
     assert plan.table_part.exact_cost >= best.bound * (1 - LOOSE)
 
@@ -1176,7 +1181,7 @@ def test_budgets_by_hand_are_of_one_tree_shown_value_by_value(monkeypatch):
         "budgets the best there are, then least squares",
     ]
     assert ways(workload, objective=fn.Objective("total-error")) == []
-    assert ways(workload, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)) == []
+    assert ways(workload, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE), public=PUBLIC) == []
     assert ways(workload, unit=fn.PrivacyUnit("person", 2, once_per=["b"])) == budgets_rho[:1]
     assert ways(fn.Workload(workload.domain, tables[:1])) == []  # one level
     other = fn.Domain(geo=geo, b=b, home=zoo.places(2, 2, levels=["u", "v"]))
@@ -1269,7 +1274,8 @@ def test_replaced_records_of_many_places():
         1.8 * added.bound < plan.bound <= float(plan.table_part.exact_cost) < 2.2 * float(added.table_part.exact_cost)
     )
     assert fn.plan(fn.Workload(domain, tables), unit=replace(SWAP, max_records=3)).rho == pytest.approx(9 * plan.rho)
-    few = fn.plan(fn.Workload(fn.Domain(geo=uneven([[3, 1], [2]]), sex=TWO), tables[2:]), unit=SWAP)
+    few = fn.Workload(fn.Domain(geo=uneven([[3, 1], [2]]), sex=TWO), tables[2:])
+    few = fn.plan(few, unit=SWAP, public=PUBLIC)
     assert few.order.mechanism == "fit-for-use"
     assert few.gap < GAP
 

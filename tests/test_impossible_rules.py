@@ -113,7 +113,9 @@ def test_the_price_is_the_largest_over_possible_cells(seed):
     tables = [fn.table(*names, std_error=x) for names, x in zip(tables, targets, strict=True)]
     for neighbours, outside in itertools.product(Neighbours, ("refuse", "drop")):
         unit, source = fn.PrivacyUnit("person", neighbours=neighbours), fn.DataSource(outside_rules=outside)
-        plan = fn.plan(fn.Workload(ruled, tables), unit=unit, source=source)
+        is_known = neighbours is Neighbours.REPLACE_ONE and outside == "refuse"
+        public = fn.KnownTotals((), "Register", "these data") if is_known else None
+        plan = fn.plan(fn.Workload(ruled, tables), unit=unit, source=source, public=public)
         columns = measured_columns(plan, cells)
         # A record that can be left out comes and goes.
         pairs = [] if neighbours is Neighbours.REPLACE_ONE and outside == "refuse" else [(x, None) for x in possible]

@@ -390,7 +390,10 @@ def test_a_budget_and_a_unit_scale_the_refined_profile():
 
 
 REFUSED = {
-    "replace one": {"unit": fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)},
+    "replace one": {
+        "unit": fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE),
+        "public": fn.KnownTotals((), "Register", "these data"),
+    },
     "total error": {"objective": Objective(Goal.TOTAL_ERROR)},
     "weighted total error": {"objective": Objective(Goal.TOTAL_ERROR, ErrorWeights.INVERSE_VARIANCE)},
     "hybrid": {"objective": Objective(Goal.HYBRID, total_error_weight=0.1)},

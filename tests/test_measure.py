@@ -848,7 +848,7 @@ def replacement_plan(**publication):
 def test_replacing_a_record_by_a_dropped_one_is_charged():
     """The neighbour of dropping: x − x' = e_i. Charging the replace-one cost alone would be 10,000 times too little."""
     swap = fn.PrivacyUnit(neighbours=REPLACE)
-    refusing = replacement_plan(unit=swap)
+    refusing = replacement_plan(unit=swap, public=fn.KnownTotals((), "Register"))
     plan = replacement_plan(unit=swap, source=DataSource(outside_domain=DROP))
     people = pd.DataFrame({"sex": ["f", "f", "m"]})
     other = pd.DataFrame({"sex": ["f", "f", None]})
@@ -1145,7 +1145,8 @@ PEOPLE = DataSource("people")
 
 def small(unit=RECORD, source=PEOPLE, margin=5.0):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
-    return fn.plan(fn.Workload(domain, [fn.table("sex", margin=margin)]), unit=unit, source=source)
+    public = fn.KnownTotals((), "Register") if unit == SWAP else None
+    return fn.plan(fn.Workload(domain, [fn.table("sex", margin=margin)]), unit=unit, source=source, public=public)
 
 
 @pytest.mark.no_cover
@@ -1184,12 +1185,12 @@ def test_no_other_name_passes_a_cap(unit, source, spent):
 
 
 def test_what_replaces_records_is_charged_to_those_who_can_come_what_its_integers_cost_them():
-    """The number of records, published to a hundredth of a record: refused under a cap; without one, reported."""
+    """Known from elsewhere, the number of records is not measured: a record that is added or removed costs a fourth."""
     plan, cap = small(SWAP, margin=50), small().order.account
     costly = plan.order.cost(RECORD)
-    assert plan.loss.rho < Fraction(1, 1000) < 1000 < costly.rho
+    assert costly.rho == plan.loss.rho / 4
     with Ledger(":memory:") as ledger:
-        ledger.set_cap(cap, Fraction(1000))
+        ledger.set_cap(cap, costly.rho / 2)
         ledger.set_cap(plan.order.account, Fraction(1000))
         before = ledger.head()[0]
         with refused("ledger.over-cap"):

@@ -187,10 +187,13 @@ def test_the_first_steps_of_a_newcomer(tmp_path):
     assert abs(frame["value"].sum() - 500) < 8 * 15
 
 
+NUMBER = fn.KnownTotals((), "Register", "these data")
+
+
 def test_replace_one_plans_of_totals_only_say_nothing_is_protected():
     swap = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
-    with refused("plan.nothing-to-protect"):
-        fn.plan(zoo.WORKLOADS["total"](), unit=swap)
+    with refused("spec.public-knows-all-tables"):
+        fn.plan(zoo.WORKLOADS["total"](), unit=swap, public=NUMBER)
 
 
 def test_noise_is_fine_enough_for_its_margins():
@@ -206,7 +209,8 @@ def test_noise_is_fine_enough_for_its_margins():
 def test_separate_noise_is_priced_by_the_same_rule(neighbours):
     """Each table's own numbers as a strategy: Σ over tables of the largest squared distance, over its variances."""
     w = zoo.WORKLOADS["prefix"]()
-    plan = fn.plan(w, unit=fn.PrivacyUnit(neighbours=neighbours))
+    is_replaced = neighbours is fn.Neighbours.REPLACE_ONE
+    plan = fn.plan(w, unit=fn.PrivacyUnit(neighbours=neighbours), public=NUMBER if is_replaced else None)
     rows = zoo.lower(8) / plan.table_part.relaxation**0.5
     columns = rows.T if neighbours is fn.Neighbours.ADD_OR_REMOVE_ONE else [a - b for a in rows.T for b in rows.T]
     assert plan.table_part.separate_rho == pytest.approx(max(float(c @ c) for c in columns) / 2)
@@ -254,19 +258,20 @@ def test_separate_noise_counts_records_that_come_and_go():
 def test_a_plan_that_leaves_kinds_of_pairs_out_says_so(monkeypatch):
     unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
     monkeypatch.setattr(formulation, "MAX_KINDS", 60)
-    partial_plan = fn.plan(zoo.five_cells(), unit=unit)
+    partial_plan = fn.plan(zoo.five_cells(), unit=unit, public=NUMBER)
     monkeypatch.setattr(formulation, "MAX_KINDS", 1)
-    fewest = fn.plan(zoo.five_cells(), unit=unit)
+    fewest = fn.plan(zoo.five_cells(), unit=unit, public=NUMBER)
     for plan in (partial_plan, fewest):
         assert "some_pairs" in status_of(plan)
-        assert plan.bound <= 3.748738 <= float(plan.table_part.exact_cost)
+        assert plan.bound <= 3.748737 <= float(plan.table_part.exact_cost)
 
 
 def test_many_exchangeable_attributes_are_planned_for_replacing_too():
     """Binary attributes one by one: the worst pair differs everywhere, which is the bound that needs no search."""
     domain = fn.Domain({f"a{i}": fn.Ordered(0, 1) for i in range(15)})
     workload = fn.Workload(domain, [fn.table(a, variance=1) for a in domain])
-    plan = fn.plan(workload, gap=1e-6, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
+    unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+    plan = fn.plan(workload, gap=1e-6, unit=unit, public=NUMBER)
     assert float(plan.table_part.exact_cost) == pytest.approx(15, rel=1e-6)  # each table alone: 4 · (1/4) / 1
 
 
@@ -274,8 +279,9 @@ def test_many_exchangeable_attributes_are_planned_for_replacing_too():
 @pytest.mark.parametrize("options", [{}, {"budget": fn.Budget(mu=1)}, {"privacy": "pure"}], ids=str)
 def test_what_only_shows_the_number_of_records_is_public_where_records_are_replaced(rows, options):
     replace = fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)
-    with refused("plan.nothing-to-protect"):
-        fn.plan(fn.matrix_workload(np.array(rows), variances=1), unit=replace, **options)
+    public = None if options.get("privacy") == "pure" else NUMBER
+    with refused(*("workload.public-knows-all-tables", "spec.public-knows-all-tables", "plan.nothing-to-protect")):
+        fn.plan(fn.matrix_workload(np.array(rows), variances=1), unit=replace, public=public, **options)
 
 
 @pytest.mark.parametrize("privacy", ["zcdp", "pure"])

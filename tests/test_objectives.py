@@ -25,6 +25,7 @@ CONIC = 1e-6
 """Relative distance from the optimum that the tolerance of the conic solver leaves."""
 
 SWAP = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+REPLACED = {"unit": SWAP, "public": fn.KnownTotals((), "Register", "these data")}
 TOTALS = [Objective(Goal.TOTAL_ERROR, w) for w in ErrorWeights]
 EACH_GOAL = [Objective(), TOTALS[1], Objective(Goal.HYBRID, total_error_weight=0.1)]
 
@@ -315,7 +316,7 @@ def test_a_budget_of_0_needs_a_cell_that_nobody_counts():
 # --- neighbours that replace a record -------------------------------------------------------------------------
 
 OTHERS = {
-    "pairs": {"unit": SWAP},
+    "pairs": REPLACED,
     "dropped": {"unit": SWAP, "source": fn.DataSource(outside_domain=fn.OutsideDomain.DROP)},
     "two": {"unit": fn.PrivacyUnit("home", 2, fn.Neighbours.REPLACE_ONE)},
 }
@@ -335,7 +336,7 @@ def test_replace_one_is_the_worst_pair_of_cells(name, region, objective):
 def test_replace_one_laws(name, how):
     """Certified for pairs, and for single records that come and go; never above the charge of another plan."""
     if how == "pairs" and free_of_charge(name):
-        with refused("plan.nothing-to-protect"):
+        with refused("spec.public-knows-all-tables"):
             fn.plan(zoo.WORKLOADS[name](), **OTHERS[how])
         return
     plan = fn.plan(zoo.WORKLOADS[name](), gap=GAP, **OTHERS[how])
@@ -347,7 +348,7 @@ def test_replace_one_laws(name, how):
 
 @pytest.mark.parametrize("name", ["five structured cells", "all ranges", "reals of low rank"])
 def test_replace_one_mechanisms(name, rng):
-    check_mechanism(fn.plan(zoo.WORKLOADS[name](), unit=SWAP), rng)
+    check_mechanism(fn.plan(zoo.WORKLOADS[name](), **REPLACED), rng)
 
 
 @pytest.mark.parametrize(
@@ -359,7 +360,7 @@ def test_replace_one_serves_every_objective(name, objective):
     for options in OTHERS.values():
         check_plan(fn.plan(workload, objective=objective, gap=GAP, **options))
     if objective.goal is not Goal.HYBRID:
-        check_plan(fn.plan(workload, objective=objective, budget=fn.Budget(mu=0.3), unit=SWAP))
+        check_plan(fn.plan(workload, objective=objective, budget=fn.Budget(mu=0.3), **REPLACED))
 
 
 @pytest.mark.parametrize("how", OTHERS)
@@ -377,10 +378,10 @@ def test_single_records_come_and_go_where_the_source_drops_them_or_a_unit_has_tw
 
 
 def test_with_too_many_pairs_the_plan_is_the_best_for_some_of_them_and_says_so(monkeypatch):
-    best = fn.plan(zoo.five_cells(), unit=SWAP)
+    best = fn.plan(zoo.five_cells(), **REPLACED)
     for limit in (100, 1):
         monkeypatch.setattr(formulation, "MAX_KINDS", limit)
-        plan = fn.plan(zoo.five_cells(), unit=SWAP)
+        plan = fn.plan(zoo.five_cells(), **REPLACED)
         check_plan(plan, gap=0.01)
         assert plan.bound <= best.table_part.objective_value
         assert best.bound <= plan.table_part.objective_value
@@ -407,7 +408,7 @@ def check_against_matrices(plan, monkeypatch):
     assert plan.bound == pytest.approx(dense.bound, rel=EXACT)
 
 
-@pytest.mark.parametrize("options", [{}, {"unit": SWAP}, {"objective": TOTALS[1]}], ids=["targets", "pairs", "total"])
+@pytest.mark.parametrize("options", [{}, REPLACED, {"objective": TOTALS[1]}], ids=["targets", "pairs", "total"])
 def test_820_ranges_of_40_values_are_planned_as_their_matrix_is(options, monkeypatch, rng):
     plan = fn.plan(ranges_of_40(), gap=GAP, **options)
     assert layouts(plan.table_part.decomposition)[0].queries.shape == (820, 40)
@@ -422,7 +423,7 @@ def test_820_ranges_of_40_values_are_planned_as_their_matrix_is(options, monkeyp
 def test_every_table_may_be_kept_by_structure(name, how, monkeypatch):
     options = {
         "targets": {},
-        "pairs": {"unit": SWAP},
+        "pairs": REPLACED,
         "hybrid": {"objective": Objective(Goal.HYBRID, total_error_weight=0.1)},
     }[how]
     monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 0)
@@ -447,7 +448,7 @@ def eased(workload, factor):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"objective": Objective(Goal.HYBRID, total_error_weight=0.01)}, {"objective": TOTALS[0]}, {"unit": SWAP}],
+    [{}, {"objective": Objective(Goal.HYBRID, total_error_weight=0.01)}, {"objective": TOTALS[0]}, REPLACED],
     ids=["targets", "hybrid", "total", "pairs"],
 )
 @pytest.mark.parametrize("name", ["five structured cells", "marginals", "all ranges"])
@@ -465,7 +466,7 @@ def test_a_start_changes_the_way_not_the_optimum(name, options):
 
 @cache
 def swapped(name):
-    return fn.plan(zoo.WORKLOADS[name](), unit=SWAP)
+    return fn.plan(zoo.WORKLOADS[name](), **REPLACED)
 
 
 def test_starting_at_the_optimum_ends_at_once():

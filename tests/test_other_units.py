@@ -111,7 +111,7 @@ def test_a_unit_that_nothing_bounds_is_refused_before_any_data():
     query = FiniteQuery("women", QuestionKind.COUNT, people=9, epsilon=Fraction(1), where=((("sex", ("f",)),),))
     swap = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
     with refused("plan.cost-of-unit-unbounded"):
-        planned(fn.PrivacyUnit(), unit=swap, questions=[query])
+        planned(fn.PrivacyUnit(), unit=swap, questions=[query], public=fn.KnownTotals((), "Register"))
 
 
 def test_each_is_charged_on_its_own_account_or_none_is(plan, tmp_path, monkeypatch):

@@ -91,7 +91,8 @@ def test_the_threshold_is_that_of_the_best_guess():
 
 def test_replaced_records_and_other_units_are_warned_of_in_their_own_words():
     """A person is protected, and a household of many is not: the warning names the household alone."""
-    replaced = planned(1e4, unit=fn.PrivacyUnit("person", 1, neighbours=fn.Neighbours.REPLACE_ONE))
+    public = fn.KnownTotals((), "Register", "these data")
+    replaced = planned(1e4, unit=fn.PrivacyUnit("person", 1, neighbours=fn.Neighbours.REPLACE_ONE), public=public)
     (warning,) = warning_texts(replaced)
     assert "can guess the answer of one person, from two possible ones, in up to 100.00% of cases" in warning
     several = planned(1.0, unit=fn.PrivacyUnit("person", 1), other_units=[fn.PrivacyUnit("household", 9)])

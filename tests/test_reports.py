@@ -35,7 +35,10 @@ BUDGET = fn.Budget(epsilon=1, delta=1e-6)
 PLANS = {
     "pure": {"privacy": "pure"},
     "pure replace-one": {"privacy": "pure", "unit": fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE)},
-    "replace-one": {"unit": fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)},
+    "replace-one": {
+        "unit": fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE),
+        "public": fn.KnownTotals((), "Register", "these data"),
+    },
     "budget": {"epsilon": 1},
     "total error": {"objective": fn.Objective(fn.Goal.TOTAL_ERROR), "budget": fn.Budget(rho=Fraction(1, 50))},
     "hybrid": {"objective": fn.Objective(fn.Goal.HYBRID, total_error_weight=1e-2)},

@@ -288,9 +288,10 @@ def test_more_tables_than_can_be_planned_are_refused():
 def test_replace_one_is_refused_for_too_many_margins(monkeypatch):
     monkeypatch.setattr(formulation, "MAX_PAIRED_SECTORS", 10)
     unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
-    assert 0 < fn.plan(cube(3, 3, (2,), variance=1), unit=unit).gap < GAP
+    public = fn.KnownTotals((), "Register", "these data")
+    assert 0 < fn.plan(cube(3, 3, (2,), variance=1), unit=unit, public=public).gap < GAP
     with refused("workload.too-many-margins-to-replace-one"):
-        fn.plan(cube(5, 3, (2,), variance=1), unit=unit)
+        fn.plan(cube(5, 3, (2,), variance=1), unit=unit, public=public)
 
 
 def test_refinement_is_refused_for_too_many_margins(monkeypatch):

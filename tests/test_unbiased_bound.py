@@ -75,7 +75,10 @@ def test_discrete_laplace_noise_on_a_count_is_above_it(epsilon):
 
 OPTIONS = {
     "targets": {},
-    "replace-one": {"unit": fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)},
+    "replace-one": {
+        "unit": fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE),
+        "public": fn.KnownTotals((), "Register", "these data"),
+    },
     "two records": {"unit": fn.PrivacyUnit("person", 2)},
     "replace-one of two": {"unit": fn.PrivacyUnit("person", 2, fn.Neighbours.REPLACE_ONE)},
     "total error": {"objective": fn.Objective("total-error")},

@@ -151,7 +151,10 @@ def test_a_single_count_attains_it_under_pure_epsilon(variance):
 OPTIONS = {
     "targets": {},
     "pure": {"privacy": "pure"},
-    "replace-one": {"unit": fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)},
+    "replace-one": {
+        "unit": fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE),
+        "public": fn.KnownTotals((), "Register", "these data"),
+    },
     "replace-one of two": {"unit": fn.PrivacyUnit("person", 2, fn.Neighbours.REPLACE_ONE)},
     "total error": {"objective": fn.Objective("total-error")},
     "hybrid": {"objective": fn.Objective("hybrid", total_error_weight=0.01)},

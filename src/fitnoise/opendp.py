@@ -37,7 +37,13 @@ _NOT_MADE = "No measurement was made."
 
 
 @checked(ReleaseError, _NOT_MADE)
-def make_measurement(plan: Plan, *, ledger: str | os.PathLike[str] | Ledger) -> Any:
+def make_measurement(
+    plan: Plan,
+    *,
+    ledger: str | os.PathLike[str] | Ledger,
+    public: str | os.PathLike[str] | None = None,
+    public_confirm: str | None = None,
+) -> Any:
     """Make a measurement of OpenDP that releases a plan, under zero-concentrated differential privacy.
 
     Enable the features "contrib" and "honest-but-curious" of OpenDP first: OpenDP cannot check foreign code.
@@ -45,6 +51,8 @@ def make_measurement(plan: Plan, *, ledger: str | os.PathLike[str] | Ledger) -> 
     Args:
         plan: A plan from :func:`fitnoise.plan`, except of a series.
         ledger: The ledger of fitnoise, or its file. Each call of the measurement charges it.
+        public: The file of public totals, for a plan that has some, as for :func:`fitnoise.release`.
+        public_confirm: The publisher's statement about this file.
 
     Returns:
         A `Measurement` of OpenDP. Its input is any data that :func:`fitnoise.release` takes. Its output is the
@@ -80,7 +88,7 @@ def make_measurement(plan: Plan, *, ledger: str | os.PathLike[str] | Ledger) -> 
 
     def measure(data: Any) -> Release:
         # OpenDP charges each call, so each call is a draw of its own with a charge in the ledger
-        return release(plan, data, ledger=ledger, again=True)
+        return release(plan, data, ledger=ledger, again=True, public=public, public_confirm=public_confirm)
 
     def privacy_map(distance: Any) -> float:
         if type(distance) is not int or distance < 0:

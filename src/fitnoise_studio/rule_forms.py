@@ -339,4 +339,4 @@ def _set_totals(
     is_counted_here = fields.has_totals and fields.origin != ORIGINS[0]
     was_counted_here = stored_fields.has_totals and stored_fields.origin != ORIGINS[0]
     if is_counted_here or was_counted_here:
-        forms.put(out, ("privacy", "within"), list(fields.totals) if is_counted_here else None)
+        forms.put(out, ("privacy", "within"), list(fields.totals) or None if is_counted_here else None)

@@ -10,6 +10,7 @@ import numpy as np
 import fitnoise as fn
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import measure as measuring
+from fitnoise.request.known_totals import parse_totals
 from fitnoise.request.views._base import SteppedView
 from laws.counting import counter_of_counts
 
@@ -35,7 +36,10 @@ def released(plan, data, **options):
 def answered(plan, number=0):
     """Return a release with arbitrary answers, without a measurement."""
     outputs = [min(number, q.mechanism.outputs - 1) for q in plan.questions]
-    return fn.Release(plan, [np.full(n, number) for p in plan.groups for n in p.strategy.lengths], outputs=outputs)
+    answers = [np.full(n, number) for p in plan.groups for n in p.strategy.lengths]
+    public = plan.publication.public
+    totals = None if public is None else parse_totals("number.csv", "number\n100\n", public, plan.publication.domain)
+    return fn.Release(plan, answers, outputs=outputs, public_totals=totals)
 
 
 def check_further_columns(frame, table, domain):

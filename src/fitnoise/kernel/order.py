@@ -76,7 +76,8 @@ class CostLimit:
                 "Give a Fraction of at least 0.",
                 "Nothing was read and nothing was charged.",
             )
-        if self.designs is not None and not _are_positions(self.designs):
+        x = () if self.designs is None else self.designs
+        if type(x) is not tuple or any(type(i) is not int or i < 0 for i in x) or len({*x}) < len(x):
             raise PlanError(
                 "limit-designs-invalid",
                 "The designs of a limit are not different positions.",
@@ -231,7 +232,7 @@ class Order:
             design.check(self.domain.sizes, self.domain.steps)
             # An order with an unproven claim cannot exist, so no data are read for one.
             design.check_claim(self.adjacency)
-            design.check_within(self.unit.within)
+            design.check_totals(self.adjacency)
             for upper, lower, above in design.nested:
                 if not self.domain.is_nested(upper, lower, above):
                     raise PlanError(
@@ -261,15 +262,6 @@ class Order:
                 "Give the further unit the id of the protected unit, or none.",
                 "Nothing was read and nothing was charged.",
                 place="units",
-            )
-        if self.unit.within and self.adjacency.drops:
-            raise PlanError(
-                "within-with-dropped-records",
-                "The plan is for records that are replaced within attributes, and records may be left out.",
-                "Published totals count all records.",
-                "Refuse records outside the domain, or give missing values a cell.",
-                "Nothing was read and nothing was charged.",
-                place="within",
             )
         patterned = {a for u in (self.unit, *self.units) for a in u.promised}
         if not patterned <= set(self.domain):
@@ -486,10 +478,10 @@ class Order:
         If nothing is proven of a design for the other unit, a bound is the cost of k changes of its own unit. They keep
         to no pattern: k²ρ and kε, with k of :meth:`Adjacency.changes` (:meth:`Loss.group_loss`).
 
-        Three cases have no bound. The first: data of another number of records are refused, and the records of the unit
-        can be added or removed. An accepted measurement then reveals the number. The second: :meth:`Adjacency.for_unit`
-        has no relation, for example for an id by which these data are not counted. The third: nothing is proven of a
-        design for the other unit, and no number of changes is enough or the design requests left-out records.
+        Three cases have no bound. The first: the release reveals the number of records (`fixes_size`), and records of
+        the unit can be added or removed. The second: :meth:`Adjacency.for_unit` has no relation, for example for an id
+        by which these data are not counted. The third: nothing is proven of a design for the other unit, and no number
+        of changes is enough or the design requests left-out records.
 
         The pattern of another unit counts only where it is enforced here.
 
@@ -497,16 +489,13 @@ class Order:
             unit: The other unit.
         """
         other = self.adjacency.for_unit(unit, *self.units)
-        if other is None:
+        fixes_size = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
+        if other is None or (fixes_size and not other.fixes_size):
             return None
         # A pattern that the counting does not enforce may be about other attributes of the same names.
         other = other if other.unit.id is not None else other.without_pattern
-        fixes_size = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
-        losses = [self._cost(i, other) for i in range(len(self.designs))]
-        bounded = [x for x in losses if x is not None]
-        if (fixes_size and not other.fixes_size) or len(bounded) < len(losses):
-            return None
-        return self._keyed(sum(bounded, Loss.zero()), other.unit)
+        losses = [x for i in range(len(self.designs)) if (x := self._cost(i, other)) is not None]
+        return self._keyed(sum(losses, Loss.zero()), other.unit) if len(losses) == len(self.designs) else None
 
     def losses_of_units(self, accounts: Iterable[Account]) -> dict[Account, Loss]:
         """Return the exact costs for other accounts of the same data source, where they are bounded.
@@ -573,7 +562,8 @@ class Order:
         # Rounded up, so that the entry never states too small a μ′².
         out |= {} if gaussian is None else {"gaussian": str(ceil_dyadic(gaussian))}
         # Named by the kernel, so that no charge leaves its ledger without it.
-        out |= {"unprotected": list(self.unit.within)} if self.unit.within else {}
+        if any(d.fixes_size(self.adjacency) for d in self.designs):
+            out["unprotected"] = list(self.unit.within)
         for design in self.designs:
             for key, values in design.ledger_detail(self.adjacency).items():
                 out.setdefault(key, []).extend(values)
@@ -591,11 +581,6 @@ def _refuse_changeable(name: str, value: object) -> None:
             "Give a value of a type of the kernel that cannot change.",
             "Nothing was read and nothing was charged.",
         )
-
-
-def _are_positions(value: Any) -> bool:
-    """Return True for a tuple of different whole numbers from 0."""
-    return type(value) is tuple and all(type(i) is int and i >= 0 for i in value) and len(set(value)) == len(value)
 
 
 def _are_axes(axes: Any) -> bool:

@@ -585,8 +585,7 @@ class Adjacency:
         relation = self.unit.neighbours
         # With an id, a person with more or fewer records than before has another number of counted records.
         varies = self.drops or (not self.unit.within and (self.unit.max_records > 1 or self.unit.id is not None))
-        both = relation is Neighbours.REPLACE_ONE and varies
-        return (relation, Neighbours.ADD_OR_REMOVE_ONE) if both else (relation,)
+        return (relation, Neighbours.ADD_OR_REMOVE_ONE) if varies and not self.by_cell else (relation,)
 
     def for_unit(self, unit: PrivacyUnit, *promised: PrivacyUnit) -> Adjacency | None:
         """Return the relation in which data counted for this unit are neighbours for another; `None` without a bound.
@@ -745,14 +744,11 @@ class DataSource:
                     "Nothing was planned.",
                     place="data.outside_domain" if name == "outside_domain" else "rules.outside",
                 ) from None
-        for what, name, key in (
-            ("the data source", self.name, "data.source"),
-            ("the account of the data source", self.population, "data.account"),
-        ):
+        for what, name, key in (("", self.name, "data.source"), ("the account of ", self.population, "data.account")):
             if not is_name(name):
                 raise SpecError(
                     "source-name-invalid",
-                    f"The name of {what} is {reprlib.repr(name)}.",
+                    f"The name of {what}the data source is {reprlib.repr(name)}.",
                     "The ledger sums charges under this name; it must be printable, without spaces around it, in "
                     "composed Unicode (NFC).",
                     "Give such a name.",
@@ -761,9 +757,8 @@ class DataSource:
                 )
         # What equals its default is stored as None, so that both spellings compare equal.
         object.__setattr__(self, "account", None if self.account == self.name else self.account)
-        object.__setattr__(
-            self, "outside_rules", None if self.outside_rules is self.outside_domain else self.outside_rules
-        )
+        stated = self.outside_rules
+        object.__setattr__(self, "outside_rules", None if stated is self.outside_domain else stated)
         if type(self.max_records) is not int or not 1 <= self.max_records <= LARGEST_BOUND:
             raise SpecError(
                 "max-records-invalid",

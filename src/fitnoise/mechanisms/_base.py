@@ -32,7 +32,7 @@ from fitnoise.request.publication import Publication
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import counts_by_class, exchangeable_attributes, used_attributes
 from fitnoise.solving.certificates import Certificate
-from fitnoise.solving.sectors import Decomposition, TableGroup, public_cells
+from fitnoise.solving.sectors import Decomposition, TableGroup, cells_of_totals
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
@@ -188,8 +188,8 @@ class Codec(abc.ABC):
         free += class_sizes(classes_along(request.workload.domain, bound, used_attributes(request.workload)))
         steps = request.workload.domain.steps
         amounts = tuple((a, steps[a]) for a in bound if a in steps)
-        names = request.public_attributes
-        public = None if names is None else public_cells(request.workload.domain, free, bound, names)
+        stated = request.public
+        public = None if stated is None else cells_of_totals(request.workload.domain, free, bound, stated)
         return CellStructure(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts, public)
 
     @abc.abstractmethod

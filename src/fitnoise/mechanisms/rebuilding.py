@@ -202,8 +202,8 @@ class RebuiltTables:
         """
         workload, public = self.part.publication.workload, self.part.publication.public_attributes or ()
         stated = workload.tables[table]
-        # Sums of amounts weigh other attributes by steps.
-        if self._totals is None or stated.weights(workload.domain):
+        # Sums of amounts weigh other attributes by steps, and the rows of a matrix have no attributes.
+        if self._totals is None or stated.matrix is not None or stated.weights(workload.domain):
             return
         exact = self._totals.sum(axis=tuple(i for i, a in enumerate(public) if a not in stated.attributes))
         shared = [a for a in public if a in stated.attributes]

@@ -40,7 +40,7 @@ class EntryReference:
     sequence: The number of the entry in the ledger, from 1.
     digest: Its SHA-256, in hexadecimal digits, over all its content and the entries before it.
     unprotected: Earlier entries of the account whose releases publish numbers without protection: for each its number
-        and the attributes of these numbers.
+        and the attributes of these numbers. The number of all records has no attributes.
 
     Raises:
         ReleaseError: The values are not the number and digest of an entry.
@@ -70,10 +70,7 @@ class EntryReference:
 
     def messages(self) -> tuple[Message, ...]:
         """Return the statements on unprotected numbers that the account published before."""
-        return tuple(
-            Message("report.unprotected.entry", (Value("entry", n, ValueKind.COUNT), Value("attributes", names)))
-            for n, names in self.unprotected
-        )
+        return tuple(unprotected_message(n, names) for n, names in self.unprotected)
 
     @classmethod
     def parse(cls, stated: Any) -> Self | None:
@@ -123,13 +120,23 @@ class EntryReference:
         return cls(entry["sequence"], entry["digest"], tuple((n, tuple(names)) for n, names in numbers))
 
 
+def unprotected_message(entry: int, names: Sequence[str]) -> Message:
+    """Return the statement on the numbers that a release published without protection.
+
+    Args:
+        entry: The number of the release's entry in the ledger.
+        names: The attributes of the numbers; empty for the number of all records.
+    """
+    values = (Value("entry", entry, ValueKind.COUNT), Value("attributes", names))
+    return Message("report.unprotected.entry", values) if names else Message("report.unprotected.total", values[:1])
+
+
 def _are_unprotected(numbers: object) -> bool:
     """Return True for a list of pairs: the number of an entry, and the names of attributes."""
     return isinstance(numbers, list) and all(
         isinstance(x, list)
         and [*map(type, x)] == [int, list]
         and x[0] > 0
-        and x[1]
         and all(isinstance(a, str) and a.isprintable() for a in x[1])
         for x in numbers
     )
@@ -556,7 +563,8 @@ def public_totals(plan: Plan) -> tuple[Message, ...]:
         return ()
     values = (Value("attributes", public.attributes), Value("source", public.source))
     if public.is_counted_here:
-        return (Message("report.public.counted", (*values, Value("unit", plan.publication.unit.name))),)
+        text = "report.public.counted" if public.attributes else "report.public.counted_total"
+        return (Message(text, (*values, Value("unit", plan.publication.unit.name))),)
     return (Message("report.public.totals" if public.attributes else "report.public.total", values),)
 
 

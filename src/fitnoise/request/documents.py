@@ -301,7 +301,8 @@ class PublicSpec(SpecSection):
     origin: str = Field(
         "elsewhere",
         description='"elsewhere": the totals were not computed from the data of this release. "these data": they were, '
-        "and are published without protection; this needs privacy.within with the same attributes.",
+        "and are published without protection; this needs replace-one neighbours, and privacy.within with the same "
+        "attributes if there are some.",
     )
 
     def build(self) -> KnownTotals:
@@ -526,7 +527,8 @@ class PrivacySpec(SpecSection):
     neighbours: Neighbours = Field(
         Neighbours.ADD_OR_REMOVE_ONE,
         strict=False,
-        description="The change of one unit that stays hidden: its records are added or removed, or replaced.",
+        description="The change of one unit that stays hidden: its records are added or removed, or replaced. Where "
+        "records are only replaced, tables need their number as public totals with by = [].",
     )
     within: list[str] = Field(
         [],

@@ -50,7 +50,8 @@ class KnownTotals:
         attributes: The attributes; empty for the number of all records.
         source: The publication that has the totals, in one line, such as "Population register, 1 January 2026".
         origin: "elsewhere": the totals were not computed from the data of the release. "these data": they were counted
-            from these data, which the privacy unit must allow (`PrivacyUnit.within`).
+            from these data, which the privacy unit must allow: it has replace-one neighbours, and `within` has these
+            attributes.
 
     Raises:
         SpecError: An attribute is named twice or is called "number", the source is no line of text, or the origin is
@@ -129,6 +130,12 @@ def confirmation(name: str, stated: KnownTotals, unit: str) -> str:
         stated: The public totals of the plan.
         unit: The name of the protected unit, in the singular.
     """
+    if stated.is_counted_here and not stated.attributes:
+        one = f"{'an' if unit[0] in 'aeiou' else 'a'} {unit}"
+        return (
+            f"The number of all {unit}s is counted from these data and published without protection. Whoever knows "
+            f"everyone else learns from it whether {one} is counted. What the records say besides is protected."
+        )
     if stated.is_counted_here:
         names = " and ".join(stated.attributes)
         cell = (

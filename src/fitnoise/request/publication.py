@@ -1169,19 +1169,19 @@ class Publication:
 
     def _check_public(self) -> None:
         """Raise SpecError unless tables and settings fit public totals, and count the records that totals count."""
-        held = self.unit.within
-        is_counted_here = self.public is not None and self.public.is_counted_here
-        if is_counted_here != bool(held) or (held and self.public and held != tuple(sorted(self.public.attributes))):
+        held, fixes_size = self.unit.within, self.adjacency.fixes_size
+        counted = self.public.attributes if self.public is not None and self.public.is_counted_here else None
+        if held != tuple(sorted(counted or ())) or (counted is not None and not held and not fixes_size):
             raise SpecError(
                 "public-within-misfit",
-                f"The unit has within = {list(held)}, and the public totals are "
+                f"The unit is {self.unit.describe()!r}, and the public totals are "
                 + (
                     "missing."
                     if self.public is None
                     else f"from {self.public.origin!r}, by {list(self.public.attributes)}."
                 ),
-                "Totals counted from these data need replace-one neighbours with within, the same attributes and at "
-                "least one; and within needs such totals.",
+                "Totals counted from these data need replace-one neighbours, with the same attributes in within, and "
+                "no record that can be added or removed; and within needs such totals.",
                 "State the same attributes in privacy.within and in public.by with origin = 'these data', or use "
                 "totals of an independent source without within.",
                 "No plan was made.",
@@ -1190,21 +1190,23 @@ class Publication:
         if self.public is None:
             return
         domain, public = self.workload.domain, self.public.attributes
-        is_replaced = self.unit.neighbours is Neighbours.REPLACE_ONE
+        # Two records that replace each other differ by the same, for any multiple of their number that answers lack.
+        is_fixed_size = fixes_size and not public
+        is_limited = self.unit.neighbours is Neighbours.REPLACE_ONE and not is_fixed_size
         refused = {
             "an id, which counts only some records of a person": self.unit.id is not None,
             "once_per, per_value, separation, fixed or sum_within_unit": bool(
                 self.unit.pattern or self.unit.sum_within_unit
             ),
             "dropped records": domain.axes.drops_values(self.source, self.unit.bound),
-            "rules about impossible cells, with replaced records": bool(domain.rules) and is_replaced,
+            "rules about impossible cells, with replaced records": bool(domain.rules) and is_limited,
             "further tables": bool(self.further_tables),
             "within with further units or questions": bool(held and (self.other_units or self.questions)),
             "plans on the same records": bool(self.composed_with),
             "a small database": self.small_database is not None,
             "a series": self.series is not None,
             "cell budgets": self.cell_budgets is not None,
-            "a goal other than fit-for-use": self.objective.goal is not Goal.FIT_FOR_USE,
+            "a goal other than fit-for-use": self.objective.goal is not Goal.FIT_FOR_USE and not is_fixed_size,
             "a definition of privacy other than zcdp": self.privacy is not Privacy.ZCDP,
         }
         for what, is_present in refused.items():
@@ -1217,7 +1219,8 @@ class Publication:
                     "No plan was made.",
                     place="public",
                 )
-        if any(isinstance(x, Table) and x.matrix is not None for x in self.workload.tables.parts):
+        has_matrix = any(isinstance(x, Table) and x.matrix is not None for x in self.workload.tables.parts)
+        if has_matrix and not is_fixed_size:
             raise SpecError(
                 "public-with-matrix",
                 "The publication has public totals, and a table is a matrix of queries.",
@@ -1227,7 +1230,7 @@ class Publication:
                 place="public",
             )
         free, bound = exchangeable_attributes(self.workload)
-        if bound and is_replaced:
+        if bound and is_limited:
             raise SpecError(
                 "public-with-structure",
                 f"The publication has public totals, and its tables show {bound} by ranges, groups, sums or targets by "

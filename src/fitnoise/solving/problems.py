@@ -58,9 +58,9 @@ ENTRIES_PER_BATCH = 2**24
 MAX_SHARED_PATTERNS = 32
 """The number of patterns of agreement up to which kinds with equal cells are preconditioned together."""
 
-TOTAL_RECORDS_WEIGHT = 1e-15
-"""Weight w of the total relative to the pairs. Where the number of records costs nothing, its precision would be
-infinite without this weight. Its precision is about w^-½, and the cost of the plan rises by about a share of w^½."""
+PAIRS_RIDGE = 1e-15
+"""Weight of single records in the moments of pairs. Without it the noise of a sector whose pairs lose all their weight
+would have no finite size. The cost of the plan rises by at most about a share of its root."""
 
 
 @final
@@ -226,13 +226,10 @@ class Pairwise:
 
     kinds: The kinds of pairs of records of the problem, which all its blocks share.
     chi: χ of each of the block's sectors for every pattern of agreement, (K, patterns).
-    free: True if the block's first coordinate is the number of records. It costs nothing, because neighbours have
-        equal numbers of records.
     """
 
     kinds: PairKinds
     chi: Floats
-    free: bool
 
 
 @final
@@ -395,13 +392,9 @@ class _Heavy:
         if pairwise is None:
             return b.triangle(b.xp.sqrt(b.put(p))[:, None] * columns.T)
         moments = b.put(pairwise.kinds.moments(p, pairwise.chi))
-        costly = self.columns[1:] if pairwise.free else self.columns
-        k, n = self.block.rank, len(costly)
-        out = np.zeros((len(pairwise.chi), n + k, k))
-        if n:
-            out[:, :n, k - n :] = b.get(b.root(costly @ moments @ costly.T))
-        out[:, n:] = math.sqrt(TOTAL_RECORDS_WEIGHT / pairwise.kinds.cells) * np.eye(k)
-        return b.triangle(b.put(out))
+        k = self.block.rank
+        ridge = np.tile(math.sqrt(PAIRS_RIDGE / pairwise.kinds.cells) * np.eye(k), (len(pairwise.chi), 1, 1))
+        return b.triangle(b.xp.concat([b.root(self.columns @ moments @ self.columns.T), b.put(ridge)], axis=1))
 
     def _roots(self, w: Floats, grams: Matrix | None) -> Matrix:
         """Return R_n with R_nᵀR_n = N, (K, r, k); some of the K at a time."""

@@ -67,10 +67,6 @@ CONVERGED_GAP = 1e-6
 """The gap at which the search stops if only cells are weighed, because the weights of rows are fixed: there it
 converges."""
 
-TOTAL_COST_WHEN_PUBLIC = 1e-8
-"""The cost of the total if records are replaced and their number is public. It would be 0, but its noise must be
-finite."""
-
 ROUNDING_SHARE = 1e-10
 """The smallest f² of a row, as a share of ‖r‖²/n'. For changes it would be 0, but integers round w to some 16 bits."""
 
@@ -147,7 +143,7 @@ class ProductProblem:
         (1,), if targets do not vary along the view. Views in kinds and all variances are relative to it.
     shares: θ of every table, of mass 1, if the target is the sum of variances over targets, (tables,). Each row of a
         table then has an equal part of the table's share. None gives every row its own target.
-    replaced: True if records are replaced, so that their number is public and costs nothing.
+    replaced: True if records are replaced, so that their number is public: the bound takes nothing for it.
     """
 
     kinds: tuple[AttributeKind, ...]
@@ -497,8 +493,6 @@ class ProductSearch:
         ]
         self.k = [np.eye(e.shape[1]) for e in self.e]
         self.views = [{v: (r, r @ e) for v, r in k.views.items()} for k, e in zip(x.kinds, self.e, strict=True)]
-        # The sector without attributes is the total, which is public if records are replaced.
-        self.free = np.where(self.count.any(axis=1) | (not x.replaced), 1.0, TOTAL_COST_WHEN_PUBLIC)
         self._measure()
         self._weigh()
 
@@ -531,7 +525,7 @@ class ProductSearch:
             products = f.products(f.hi, f.lo)
             np.add.at(above, f.sectors, f.theta[:, None] / f.table.variance * products)
         self.c = np.array([g[0] if k.is_exchangeable else p @ g for k, p, g in zip(kinds, self.p, self.g, strict=True)])
-        cost = self.free * (self.c**self.count).prod(axis=1)
+        cost = (self.c**self.count).prod(axis=1)
         self.above = above
         self.s = np.sqrt(above / cost)
         self.nu = float(np.sqrt(above * cost).sum())
@@ -607,7 +601,7 @@ class ProductSearch:
     def _max_record_cost(self) -> Floats:
         """Return the cost of each sector for a record with the costliest value of every attribute, at precision 1."""
         max_costs = np.array([g.max() for g in self.g])
-        return np.asarray(self.free * (max_costs**self.count).prod(axis=1))
+        return np.asarray((max_costs**self.count).prod(axis=1))
 
     def _worst(self, f: _Family) -> float:
         """Return the largest variance over target of a family's tables."""

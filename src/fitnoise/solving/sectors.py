@@ -36,6 +36,7 @@ from fitnoise.kernel.designs._base import CellStructure, Pieces, PublicCells
 from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.request.domain import Domain
 from fitnoise.request.joint_axes import attributes_along, cells_along, joint_axis
+from fitnoise.request.known_totals import KnownTotals
 from fitnoise.request.workloads import (
     Family,
     Table,
@@ -353,7 +354,7 @@ def decompose(
     *,
     separate: Iterable[str] = (),
     by_level: bool = False,
-    public: Iterable[str] | None = None,
+    public: KnownTotals | None = None,
 ) -> Decomposition:
     """Put a workload in sectors.
 
@@ -364,8 +365,7 @@ def decompose(
         bases: One integer basis for each group of sectors, as stored in a plan; None lets the function choose them.
         by_level: True to treat each level of `levels_of_one_tree` as an attribute. Sectors of different levels then
             contain the same records. They are estimated and bounded together (:mod:`fitnoise.solving.trees`).
-        public: The attributes F whose joint totals are public, in the order of `public_cells`. None means that no total
-            is public.
+        public: The public totals, by attributes F; None if no total is public.
 
     Raises:
         WorkloadError: The structured attributes have too many joint cells for dense arrays or for the memory. Or the
@@ -395,7 +395,7 @@ def decompose(
     tables = _TableGrouper(workload, free, bound).groups()
     sizes = np.array([width[a] for a in free], dtype=np.int64)
     joint = f"planning {math.prod(shape):,} joint cells of {bound}"
-    cells = None if public is None else public_cells(workload.domain, free, bound, public)
+    cells = None if public is None else cells_of_totals(workload.domain, free, bound, public)
     # No group of tables has public totals, so the advice to plan one separately does not apply.
     fraction = 1.0 if cells else _max_cells_of_a_table(workload, bound) / math.prod(shape)
     afford(_min_memory(tables, cells), joint, fraction)
@@ -409,6 +409,9 @@ def decompose(
         for m in group.members:
             if isinstance(m.lift, np.ndarray):
                 queries = m.lift @ group.basis
+                if cells is not None:
+                    places = np.array(cells.places, dtype=np.intp)
+                    queries += cell_means(_matrix(tables[m.tables].queries) - queries, places)[:, places]
                 row_shift = np.abs(queries - _matrix(tables[m.tables].queries)).max(axis=1)
                 tables[m.tables] = replace(tables[m.tables], queries=queries, row_shift=row_shift)
     return Decomposition(
@@ -422,6 +425,12 @@ def decompose(
         steps=steps,
         public=cells,
     )
+
+
+def cells_of_totals(domain: Domain, free: Sequence[str], bound: Sequence[str], public: KnownTotals) -> PublicCells:
+    """Return the cells with public totals, with their origin; the arguments are those of `public_cells`."""
+    cells = public_cells(domain, free, bound, public.attributes)
+    return replace(cells, is_counted_here=public.is_counted_here)
 
 
 def public_cells(domain: Domain, free: Sequence[str], bound: Sequence[str], public: Iterable[str]) -> PublicCells:
@@ -1068,14 +1077,22 @@ def _margins(
 
 
 def _basis_up_to_totals(basis: NDArray[np.int64], places: Indices) -> NDArray[np.int64]:
-    """Return rows of a basis that span the same rows up to combinations of E, (k, n_o), independent up to these."""
+    """Return rows that span those of a basis up to combinations of E, (k, n_o), independent up to these.
+
+    In every cell of F, the rows are 0 in one structured cell. So no combination of them is above 0 in all of its cells.
+    """
     rest = without_totals(basis, places)
     largest = np.abs(rest).max(axis=1, keepdims=True)
     rest = rest / np.where(largest > 0, largest, 1)
     if not rest.any():
         return basis[:0]
-    pivots = sl.qr(rest.T, mode="r", pivoting=True)[1][: _rank(rest)]
-    return np.ascontiguousarray(basis[np.sort(pivots)])
+    rows = basis[np.sort(sl.qr(rest.T, mode="r", pivoting=True)[1][: _rank(rest)])]
+    # The column of least entries keeps the integers small, and those that are 0.
+    order = np.lexsort((np.abs(rows).sum(axis=0), places))
+    _, starts, cells = np.unique(places[order], return_index=True, return_inverse=True)
+    which = np.empty_like(cells)
+    which[order] = cells
+    return np.ascontiguousarray(rows - rows[:, order[starts]][:, which])
 
 
 def is_identity(basis: NDArray[np.int64]) -> bool:

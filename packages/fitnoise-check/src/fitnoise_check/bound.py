@@ -26,7 +26,7 @@ def check(part, request, spec, size, unit):
     need(worst is None or "budget" in request or worst <= 1 + 1e-9, "a variance is above its target")
     accuracy = "" if worst is None else f", variances at most {worst:.9g} times their targets"
     yield f"  bound as stated, {bound:.9g}{accuracy}"
-    if "public" not in spec:
+    if "public" not in spec or (unit.is_exchanged and not spec["public"][0]["by"]):
         yield of_any_kind(max(0, bound - traded), "margins" in part["strategy"], request, spec, unit)
 
 
@@ -88,7 +88,8 @@ def computed(part, request, spec, size, unit):
         stacked = [
             np.sqrt(x)[:, None] / t.cells * t.queries for t, x in zip(tables, weights, strict=True) if s <= t.free
         ]
-        root = within_totals(d(s), public_cells(grid, s))
+        # The difference of two records does not depend on the number of all records.
+        root = d(s) if unit.replaces and not grid.public else within_totals(d(s), public_cells(grid, s))
         nu += prod(size[a] - 1 for a in s) * np.linalg.svd(np.concatenate(stacked) @ root, compute_uv=False).sum()
     bound, worst, traded = 2 * nu - q.sum() if hybrid else nu**2, None, 0
     if "margins" not in part["strategy"]:

@@ -31,6 +31,8 @@ def charge(part, request, spec, size, unit):
     if "margins" in strategy:
         between_knots([dense(m, prod(grid.shape)) for m in strategy["margins"]], grid)
         return margins(strategy, size, grid.axes, unit)
+    is_known = bool(spec.get("public")) or part["mechanism"] == "projection"
+    need(is_known or not unit.is_exchanged, "the plan measures the number of records, which costs nothing")
     between_knots([integer_matrix(g["basis"]) for g in strategy], grid)
     return Sectors(strategy, size, grid).cost(grid.unit(unit), claim, part.get("proofs", []))
 

@@ -27,6 +27,7 @@ class Unit:
         varies = bool(data.get("where")) or privacy.get("max_records", 1) > 1 or "id" in privacy
         self.alone = not self.replaces or drops or (varies and not self.within)
         counted = [frozenset(x["by"]) for x in spec.get("public", []) if x.get("origin", "elsewhere") != "elsewhere"]
-        need(counted == [self.within] * bool(self.within), "public totals of these data need within, and within them")
-        is_free = self.replaces and not (self.alone or self.caps or self.fixed or "id" in privacy)
-        need(is_free or not self.within, "within needs records that are replaced one by one")
+        possible = [[self.within]] if self.within else [[], [frozenset()]]
+        need(counted in possible, "public totals of these data need within, and within them")
+        self.is_exchanged = self.replaces and not (self.alone or self.caps or self.fixed or "id" in privacy)
+        need(self.is_exchanged or not counted, "public totals of these data need records that are replaced one by one")

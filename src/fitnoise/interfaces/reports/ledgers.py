@@ -12,7 +12,7 @@ from fitnoise.kernel.units import Account
 from fitnoise.messages import Content, Message, Value, ValueKind
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS
-from fitnoise.reading.description import account_message, between_draws
+from fitnoise.reading.description import account_message, between_draws, unprotected_message
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request import curves
 
@@ -88,7 +88,8 @@ def _unprotected(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
     for i, entry in enumerate(charges):
         values = (Value("entry", entry.sequence, ValueKind.COUNT), Value("attributes", entry.detail["unprotected"]))
         title = None if i else Message("report.section.unprotected")
-        yield Section(title, (Message("report.unprotected.entry", values),), values, path=("unprotected", i))
+        message = unprotected_message(entry.sequence, entry.detail["unprotected"])
+        yield Section(title, (message,), values, path=("unprotected", i))
 
 
 def balance_section(title: Message | None, balance: Quote, location: tuple[str | int, ...] = ("balance",)) -> Section:

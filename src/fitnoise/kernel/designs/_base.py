@@ -81,10 +81,12 @@ class PublicCells:
     Attributes:
         exchangeable: The positions of the public attributes with interchangeable values.
         places: For every structured cell the number of its joint cell of the other public attributes, from 0 on.
+        is_counted_here: True if the totals are counted from the data, and published without protection.
     """
 
     exchangeable: tuple[int, ...]
     places: tuple[int, ...]
+    is_counted_here: bool = False
 
 
 @final
@@ -315,13 +317,14 @@ class Design(abc.ABC):
         """
         del adjacency
 
-    def check_within(self, held: Collection[str]) -> None:
-        """Raise PlanError unless no answer follows from the numbers of records by these attributes; most designs raise.
+    def check_totals(self, adjacency: Adjacency) -> None:
+        """Raise PlanError if the answers show a number of records that the adjacency does not protect.
 
         Args:
-            held: Attributes whose totals are published without protection; none raises no error.
+            adjacency: The neighbour relation. Its unit names the attributes `within` whose totals are published; most
+                designs raise for these.
         """
-        if held:
+        if adjacency.unit.within:
             raise PlanError(
                 "within-design-unsupported",
                 "The plan is for records that are replaced within attributes, and has a design that is not by sectors.",
@@ -332,9 +335,10 @@ class Design(abc.ABC):
             )
 
     def fixes_size(self, adjacency: Adjacency) -> bool:
-        """Return True if the design refuses data with another number of records than declared.
+        """Return True if a release reveals the number of records.
 
-        Such a release reveals the number of records.
+        It does if the design refuses data with another number than declared. It also does if totals that are counted
+        from the data are published with the answers.
         """
         del adjacency
         return False

@@ -17,6 +17,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fitnoise.errors import PlanError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH, Answers, CellStructure, Design, NoiseSource, other_domain
@@ -87,6 +88,26 @@ class LinearDesign(Design):
         """The number of consecutive noisy answers of each scale."""
         return np.concatenate([counts for _, counts in self.runs])
 
+    def check_totals(self, adjacency: Adjacency) -> None:
+        """Raise PlanError if the answers show a number of records that the adjacency does not protect.
+
+        Let neighbours have equal numbers of records. To replace a record costs at most four times the ρ of a record
+        that is added or removed. The converse must hold, too. So the answers give the number of records with a variance
+        of at least 1/(8ρ), for the ρ of the design. *Proof.* Let an unbiased θ give the number of records. One more
+        record moves θ by 1. So its variance is at least 1/(2ρ'), with ρ' the cost of a record that is added or removed.
+        ∎
+        """
+        super().check_totals(adjacency)
+        if adjacency.fixes_size and self.loss(Adjacency()).rho > 4 * self.loss(adjacency).rho:
+            raise PlanError(
+                "number-of-records-measured",
+                "The plan measures the number of records with almost no noise.",
+                "Its neighbours replace a record, so its price does not protect that number.",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was read and nothing was charged.",
+                place="neighbours",
+            )
+
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless the design fits a domain whose attributes have these numbers of values."""
         axes, amount_steps = (*self.structure.exchangeable, *self.structure.structured), dict(self.structure.steps)
@@ -141,7 +162,12 @@ class GaussianDesign(LinearDesign):
     def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
         """Return every answer plus one independent draw of N_Z(0, σ²), in the ring of the values (never saturating)."""
         for values, (scales, counts) in zip(exact, self.runs, strict=True):
-            _add_noise(values, scales, counts, noise)
+            starts, start = np.concatenate([[0], np.cumsum(counts)]), 0
+            while start < len(scales):
+                # A block holds at most NUMBERS_PER_BATCH answers, or one run: memory stays bounded for large tables.
+                stop = max(start + 1, int(np.searchsorted(starts, starts[start] + NUMBERS_PER_BATCH, side="right")) - 1)
+                values[starts[start] : starts[stop]] += noise.discrete_gaussians(scales[start:stop], counts[start:stop])
+                start = stop
         return exact
 
     def ledger_detail(self, adjacency: Adjacency) -> dict[str, list[Any]]:
@@ -204,20 +230,3 @@ def exact_precisions(scales: Sequence[Floats]) -> tuple[int, list[Exact]]:
     exact = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}
     out = [np.array([exact[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
     return unit, out
-
-
-def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], noise: NoiseSource) -> None:
-    """Add one independent draw of N_Z(0, σ²) to every value, in place.
-
-    Args:
-        values: The answers, (Σ counts,).
-        scales: σ of each run, (R,).
-        counts: The number of consecutive answers of each run, (R,).
-        noise: The source of noise.
-    """
-    starts, start = np.concatenate([[0], np.cumsum(counts)]), 0
-    while start < len(scales):
-        # A block holds at most NUMBERS_PER_BATCH answers, or one run: memory stays bounded for large tables.
-        stop = max(start + 1, int(np.searchsorted(starts, starts[start] + NUMBERS_PER_BATCH, side="right")) - 1)
-        values[starts[start] : starts[stop]] += noise.discrete_gaussians(scales[start:stop], counts[start:stop])
-        start = stop

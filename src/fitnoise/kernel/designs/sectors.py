@@ -497,22 +497,32 @@ class Strategy(GaussianDesign):
         if self.claim is not None and self._claimed(adjacency) is None:
             raise unproven_price()
 
-    def check_within(self, held: Collection[str]) -> None:
-        """Raise PlanError unless these attributes are exchangeable ones of the public cells.
+    def check_totals(self, adjacency: Adjacency) -> None:
+        """Raise PlanError unless the attributes `within` are exchangeable ones of the public cells.
 
         Then no row measures their totals (`Strategy`), and each answer differs for some two records that agree in these
-        attributes. The answers have a finite price for a record that is added or removed.
+        attributes. The answers have a finite price for a record that is added or removed. Only where no record can be
+        added or removed may totals be counted from the data.
         """
-        public = () if self.structure.public is None else self.structure.public.exchangeable
-        if not {self.structure.names[i] for i in public}.issuperset(held):
+        public, held = self.structure.public, adjacency.unit.within
+        names = [] if public is None else [self.structure.names[i] for i in public.exchangeable]
+        if public is None and not held:
+            super().check_totals(adjacency)
+        elif not {*held} <= {*names} or ((held or self.fixes_size(adjacency)) and not adjacency.fixes_size):
             raise PlanError(
                 "within-total-measured",
-                "The plan measures a number that the published totals give, or its tables lack an attribute of within.",
+                "The plan measures a number that the published totals give, its tables lack an attribute of within, or "
+                "its records can be left out.",
                 "Totals leave by their file alone, for they are counted without noise.",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was read and nothing was charged.",
                 place="within",
             )
+
+    def fixes_size(self, adjacency: Adjacency) -> bool:
+        """Return True if totals that are counted from the data are published with the answers."""
+        del adjacency
+        return self.structure.public is not None and self.structure.public.is_counted_here
 
     def caps(self, adjacency: Adjacency) -> list[Cap | None]:
         """Return the caps of the pattern along the axes; None for one that gives no bound."""

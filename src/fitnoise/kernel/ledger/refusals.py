@@ -33,7 +33,7 @@ def make_refusal(quote: Quote, entry: LedgerEntry) -> BudgetExceeded:
             "spent-unbounded",
             f"Nothing bounds the cost of earlier releases for {whom}, which has a cap.",
             "No further release can fit under this cap.",
-            f"Publish no further release of this source with this ledger. {recorded}",
+            f"Publish no further release of this source. {recorded}",
             "Nothing was charged and nothing was released.",
         )
     cost, spent, rest, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)

@@ -971,7 +971,7 @@ def _quote_accounts(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Q
             "totals-break-cap",
             f"The totals by {' and '.join(charged.unit.within)} were counted from these data.",
             f"Publishing them breaks the promise {promises[0].sentence!r}, which has a cap in this account.",
-            "Use totals from an independent source, or another account.",
+            "Use totals from an independent source. Another account is no way out: nothing bounds what both reveal.",
             "Nothing was released.",
         )
     # Rule 9: a new account would have no cap, although its name has one.

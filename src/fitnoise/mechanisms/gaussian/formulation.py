@@ -7,7 +7,6 @@ Equivalent tables and sectors are solved once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import final
@@ -217,18 +216,18 @@ class Formulation:
         out = []
         for kind in np.unique(loose).tolist():
             here = np.flatnonzero(loose == kind)
-            block_columns, r, pairwise = columns, triangle, None
+            block_columns, pairwise = columns, None
             frame = None if group.is_identity else triangle
             if self._columns is not None:
                 block_columns = columns @ self._columns.columns_for(self._kinds[kind])
             if self._pairs is not None and chi is not None:
-                block_columns, r, counted = _free_first(columns, triangle) if kind else (columns, triangle, False)
-                frame = None if r is triangle and group.is_identity else r
-                pairwise = Pairwise(self._pairs.kinds, chi[here], counted and not self._pairs.kinds.has_single_records)
-            self._triangles.append(r)
+                pairwise = Pairwise(self._pairs.kinds, chi[here])
+            self._triangles.append(triangle)
             self._block_classes.append((i, here))
             self._bases.append(columns)
-            sources, public = self._sources(i, group, r, here), self.decomposition.public_places(group)
+            sources = self._sources(i, group, triangle, here)
+            # A cost of two records that agree in the public attributes does not depend on the centre.
+            public = self.decomposition.public_places(group) if self._pairs is None else None
             out.append(Block(multiplicity[here], block_columns, sources, frame, pairwise, public=public))
         return out
 
@@ -360,21 +359,6 @@ def _orthonormal(group: SectorGroup) -> tuple[Floats, Floats]:
     rows = np.ascontiguousarray(q.T, dtype=np.float64)
     rows[:, ~group.basis.any(axis=0)] = 0  # no row reaches these cells, so their rounding error is removed
     return np.asarray(r, dtype=np.float64), rows
-
-
-def _free_first(columns: Floats, triangle: Floats) -> tuple[Floats, Floats, bool]:
-    """Rotate coordinates so that the first is the number of records, if these rows span it: (Q, R, True if so)."""
-    n = columns.shape[1]
-    towards = columns.sum(axis=1) / math.sqrt(n)
-    # A unit vector has length 1 in these coordinates only if the orthonormal rows span it.
-    if abs(float(towards @ towards) - 1) > 1e-9:
-        return columns, triangle, False
-    rotation = sl.qr(towards[:, None], mode="full")[0].T  # its first row is ±towards
-    rotated = rotation @ columns
-    # Exact values: rounding here would give the free total a small cost.
-    rotated[0] = rotated[0, 0]
-    rotated[1:] -= rotated[1:].mean(axis=1, keepdims=True)
-    return rotated, rotation @ triangle, True
 
 
 def _cells(d: Decomposition, terms: ObjectiveTerms, pairs: AllPairs | None) -> SharedWeights | None:

@@ -83,7 +83,7 @@ def sectors_of(request: Publication, bases: Sequence[NDArray[np.int64]] | None =
     workload, separate = request.workload, request.structured_attributes
     if counts_by_class(workload):
         return decompose_by_class(workload, {}, separate, bases=bases)
-    return decompose(workload, bases, separate=separate, public=request.public_attributes)
+    return decompose(workload, bases, separate=separate, public=request.public)
 
 
 class SectorErrors(TableErrors):
@@ -231,9 +231,12 @@ class GaussianProof(SectorProof):
         return Certificate(value=self.part.objective_value, bound=bound / bought)
 
     def _proven_square(self) -> float | None:
-        """Return ν²: `bound`, less λ Σ ω var if hybrid. None with public totals, for which nothing is proven."""
-        part = self.part
-        if part.publication.public is not None:
+        """Return ν²: `bound`, less λ Σ ω var if hybrid. None with public totals that differ between neighbours.
+
+        Nothing is proven for these.
+        """
+        part, public = self.part, self.part.publication.public
+        if public is not None and (public.attributes or not part.publication.adjacency.fixes_size):
             return None
         return part.bound if part.terms.trade is None else max(0.0, part.bound - traded(part.terms, part.variances))
 

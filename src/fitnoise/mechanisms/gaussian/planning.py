@@ -20,7 +20,7 @@ from typing import TypeVar, cast, final
 import numpy as np
 
 from fitnoise.algebra.backends import NUMPY, one_thread, torch_backend
-from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy, WorkloadError
+from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy, SpecError, WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import Design
 from fitnoise.kernel.designs.products import ProductStrategy
@@ -193,11 +193,23 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
     **Source.** Problems 1 and 2, section 3; the solver and the certificate are this project's.
     """
     gap, publication, refine = _required_gap(request, effort), request, effort.refine
+    if publication.public is None and publication.adjacency.fixes_size:
+        raise SpecError(
+            "number-of-records-missing",
+            "The neighbours are replace-one, so the number of records is not protected, and no public total gives it.",
+            "Tables need that number. fitnoise does not measure it, because its answers would show it without noise.",
+            "Add [[public]] with by = [], its source, and origin = 'these data' if you count the records yourself; or "
+            "set add-or-remove-one neighbours.",
+            "No plan was made.",
+            place="privacy.neighbours",
+        )
     refuse_endless(publication)
     refuse_wide(publication)
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = in_time(publication, sectors_of(publication))
     objective = terms(publication, decomposition)
+    # The cost of two records does not depend on centres: those of the basis stay.
+    moves_centres = decomposition.has_centres and publication.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE
     if refine and publication.adjacency.pattern:
         raise PlanError(
             "refine-with-pattern",
@@ -207,7 +219,7 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
             "No plan was made.",
         )
 
-    if refine and decomposition.has_centres:
+    if refine and moves_centres:
         raise PlanError(
             "refine-with-public-totals",
             "refine is set, and the plan has public totals with tables of ranges, groups or other structure.",
@@ -231,7 +243,7 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
         )
 
     ideal_strategy = solved(SINGLE_RECORDS)
-    if decomposition.has_centres:
+    if moves_centres:
         bases, multiples = centred_bases(decomposition, ideal_strategy.cells)
         decomposition = sectors_of(publication, bases)
         factors = [f / x for f, x in zip(ideal_strategy.factors, multiples, strict=True)]
