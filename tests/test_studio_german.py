@@ -107,7 +107,9 @@ ENGLISH = {x for x in fragments("en") - fragments("de") if len(x) > 11 and " " i
 
 def english_in(html):
     """Return the English words of a page: those of the catalogue, and function words outside code."""
-    text = " ".join(Page(re.sub(r"<(code|pre|textarea)\b.*?</\1>|<script.*?</script>", " ", html, flags=re.DOTALL)).texts)
+    text = " ".join(
+        Page(re.sub(r"<(code|pre|textarea)\b.*?</\1>|<script.*?</script>", " ", html, flags=re.DOTALL)).texts
+    )
     labels = re.findall(r'\b(?:aria-label|title|placeholder|data-[a-z]+)="([^"]*)"', html)
     text = " ".join([text, *labels])
     return {x for x in ENGLISH if x in text} | (FUNCTION_WORDS & {*re.findall(r"(?<![\w-])[a-z]+(?![\w-])", text)})
