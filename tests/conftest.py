@@ -38,7 +38,7 @@ KERNEL = {
     "test_databases", "test_dates",
     "test_designs",
     "test_dropped", "test_dropped_by_rules",
-    "test_domain", "test_exact", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
+    "test_domain", "test_formats", "test_exact", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
     "test_finite_queries", "test_hierarchies", "test_immutable", "test_kept",
     "test_ledger", "test_ledger_steps", "test_losses",
     "test_margins", "test_measure", "test_merge",

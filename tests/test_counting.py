@@ -582,9 +582,6 @@ def test_a_blank_line_is_a_missing_value_where_there_is_one_column(tmp_path):
 
 ENUM = f"ENUM('{SECRET}')"
 WRONG = {
-    "text for numbers": (pa.table({"x": [SECRET]}), fn.Ordered(0, 1), "VARCHAR.*needs numbers"),
-    "text for bins": (pl.DataFrame({"x": ["1"]}), fn.Binned([1]), "VARCHAR.*needs numbers"),
-    "text for number codes": (pa.table({"x": ["1"]}), fn.Categorical([1]), "VARCHAR.*needs numbers"),
     "fractions for text": (pa.table({"x": [1.5]}), fn.Categorical(["1.5"]), "DOUBLE.*needs texts"),
     "truth for text": (pa.table({"x": [True]}), fn.Categorical(["true"]), "BOOLEAN.*needs texts"),
     "truth for numbers": (pa.table({"x": [True]}), fn.Ordered(0, 1), "BOOLEAN.*needs numbers"),
@@ -619,6 +616,15 @@ def test_a_column_of_the_wrong_type_is_refused_before_records_are_read(kind, tmp
         assert "SECRET" not in str(caught.value).upper()
 
 
+@pytest.mark.parametrize("frame", [pa.table, pl.DataFrame, pd.DataFrame], ids=["arrow", "polars", "pandas"])
+@pytest.mark.parametrize("attribute", [fn.Ordered(0, 7), fn.Binned([1, 7]), fn.Categorical([1, 7])], ids=str)
+def test_numbers_are_read_from_texts_of_a_frame_as_from_a_csv_file(frame, attribute):
+    texts = ["1", "07", " 7 ", "1,5", "0x1", "1e0", "", SECRET]
+    counter = open_counter(frame({"x": texts}), fn.Domain(x=attribute).axes, DataSource(outside_domain=DROP))
+    cells = [c for c in map(attribute.cell, texts) if c is not None]
+    assert counter.count([("x",)])["x",].tolist() == np.bincount(cells, minlength=attribute.size).tolist()
+
+
 MONTHS = pd.period_range("2024-01", periods=2, freq="M")
 
 UNREAD = {
@@ -643,6 +649,29 @@ def test_a_type_of_pandas_that_is_not_read_is_refused_by_name_with_the_conversio
             act()
         assert re.search(pattern, str(caught.value))
     assert counter.count([("y",)])["y",].tolist() == [1, 1]  # another column is counted
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("digits", [20, 50, 76])
+def test_long_decimals_of_arrow_are_refused_by_name(digits):
+    table = pa.table({"x": pa.array([Decimal(1)], pa.decimal256(digits, 3)), "y": [1]})
+    counter = open_counter(table, fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1)).axes, DataSource())
+    for act in (lambda: counter.check(["x"]), lambda: counter.count([("x", "y")])):
+        with refused("data.arrow-type-not-read", key="x") as caught:
+            act()
+        assert f"decimal256({digits}, 3)" in str(caught.value)
+    assert counter.count([("y",)])["y",].tolist() == [0, 1]
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-16LE", "UTF-16BE", "UTF-32"])
+def test_a_csv_file_in_another_encoding_is_refused_by_name(encoding, packed, tmp_path):
+    content = "x,name\n1,ü\n".encode(encoding)
+    path = write_file(tmp_path / ("x.csv.gz" if packed else "x.csv"), gzip.compress(content) if packed else content)
+    with refused("data.csv-encoding-not-read") as caught:
+        open_counter(path, fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource())
+    assert f"encoded in {encoding}." in str(caught.value)
 
 
 def test_converted_columns_of_pandas_are_counted():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.interfaces import plots as plots
     from fitnoise.interfaces.exports.export import export, verify_export
     from fitnoise.interfaces.pages.report import report
+    from fitnoise.kernel.formats import Format
     from fitnoise.kernel.ledger import Ledger
     from fitnoise.kernel.units import Account, CountBasis, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
     from fitnoise.mechanisms import finite as finite
@@ -86,6 +87,7 @@ __all__ = [
     "FiniteAnswer",
     "FiniteQuery",
     "FitnoiseError",
+    "Format",
     "Goal",
     "Hierarchy",
     "IntegerTables",
@@ -136,6 +138,7 @@ __all__ = [
 _ROOMS = {
     "interfaces.exports.export": ("export", "verify_export"),
     "interfaces.pages.report": ("report",),
+    "kernel.formats": ("Format",),
     "kernel.ledger": ("Ledger",),
     "kernel.units": ("Account", "CountBasis", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
     "planning.comparison": ("Alternative", "Comparison", "compare", "plan"),

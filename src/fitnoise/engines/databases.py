@@ -11,18 +11,20 @@ import contextlib
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from fitnoise.engines.dialects import DIALECTS, SQLITE, Dialect
 from fitnoise.engines.sources import Columns, not_counted, quietly
+from fitnoise.engines.statements import NUMBER_FUNCTION, as_number
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting.failures import not_opened
 from fitnoise.kernel.counting.trial import ColumnKind
+from fitnoise.kernel.formats import TextReader
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -43,6 +45,9 @@ _UNCHARGED = "Nothing was measured and nothing was charged."
 
 _ROWS_PER_FETCH = 2**14
 """The number of rows fetched at a time."""
+
+_MAX_TEXTS_REMEMBERED = 2**16
+"""The largest number of different texts of a column whose reading in a declared form is remembered."""
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -133,6 +138,8 @@ class DatabaseSession(Columns):
         import sqlalchemy as sa
 
         d = database.dialect
+        if d.streams:
+            _define(connection, NUMBER_FUNCTION, _number)
         schema, name = _find(sa.inspect(connection), table, database.what)
         what = f"table {table!r} of {database.what}"
         for question, answer, why in d.admits:
@@ -174,6 +181,13 @@ class DatabaseSession(Columns):
     def column(self, index: int) -> str:
         """Return SQL for a column of the relation, under the name `source`."""
         return f"source.{self.dialect.quoted(_as_stored(self.connection, self.names[index]))}"
+
+    def in_format(self, index: int, reader: TextReader) -> str:
+        """Return SQL for a column of SQLite whose texts are read in their declared form."""
+        name, read = f"fitnoise_format_{index}", lru_cache(_MAX_TEXTS_REMEMBERED)(reader)
+        # The numbers 1 and 1.0 are one key, so only texts are remembered.
+        _define(self.connection, name, lambda value: read(value) if isinstance(value, str) else value)
+        return f"{name}({self.column(index)})"
 
     def state(self) -> object:
         """Return a value that changes when records change; `None` where a statement sees one state of the table."""
@@ -432,6 +446,18 @@ def _as_stored(connection: sa.Connection, name: str) -> str:
     return str(d.denormalize_name(name)) if d.requires_name_normalize else name
 
 
+def _define(connection: sa.Connection, name: str, function: Callable[[Any], Any]) -> None:
+    """Give a session of SQLite a function of one value."""
+    driver: Any = connection.connection.driver_connection
+    driver.create_function(name, 1, function, deterministic=True)
+
+
+def _number(value: bytes) -> float | None:
+    """Return the number that the bytes of a text are; `None` without one."""
+    read = as_number(value)
+    return None if isinstance(read, bytes) else read
+
+
 def _fetch_one(connection: sa.Connection, statement: sa.TextClause) -> Any:
     """Return the first row of a result; `None` if it is empty."""
     return connection.execute(statement).fetchone()
@@ -448,6 +474,9 @@ def _kind(d: Dialect, column: Any) -> tuple[ColumnKind | None, str]:
     """
     import sqlalchemy as sa
 
+    # A domain of PostgreSQL, which may be one of a domain, is read as the type that it restricts.
+    while isinstance(inner := getattr(column, "data_type", None), sa.types.TypeEngine):
+        column = inner
     # A subclass comes before its class: Float is a Numeric, and CHAR a String.
     kinds: list[tuple[Any, ColumnKind]] = [
         (sa.Boolean, ColumnKind.TRUTH), (sa.Float, ColumnKind.DOUBLE), (sa.Numeric, ColumnKind.DECIMAL),

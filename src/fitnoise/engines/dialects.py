@@ -654,7 +654,7 @@ SQLITE = Dialect(
     stamps=("DATETIME", "TIMESTAMP"),
     types={
         ColumnKind.INTEGER: "INTEGER", ColumnKind.DOUBLE: "REAL", ColumnKind.DECIMAL: "NUMERIC",
-        ColumnKind.TEXT: "TEXT", ColumnKind.TRUTH: "INTEGER",
+        ColumnKind.TEXT: "TEXT", ColumnKind.NUMERAL: "TEXT", ColumnKind.TRUTH: "INTEGER",
     },
     odd=((ColumnKind.DOUBLE, "9e999", math.inf), (ColumnKind.DOUBLE, "-9e999", -math.inf)),
     streams=True,

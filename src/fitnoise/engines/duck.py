@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from functools import partial, singledispatch
+from functools import lru_cache, partial, singledispatch
 from pathlib import Path
 from typing import Any, TypeVar, final
 
@@ -35,6 +35,7 @@ from fitnoise.engines.record_files import from_path
 from fitnoise.engines.rules import RuledRows, Rules, rule_columns
 from fitnoise.engines.sources import (
     DATE_COLUMN_TEXT,
+    MAX_TEXTS_LOOKED_AT,
     ColumnRequest,
     Records,
     engine,
@@ -77,9 +78,17 @@ from fitnoise.kernel.counting.failures import UnreadableRecords
 from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, counted_by
 from fitnoise.kernel.counting.tally import Batch, tally
-from fitnoise.kernel.counting.trial import ColumnKind, PersonTrial, known_days, known_values, refuse_unless_coded
+from fitnoise.kernel.counting.trial import (
+    ColumnKind,
+    PersonTrial,
+    codes_differently,
+    known_days,
+    known_values,
+    refuse_unless_coded,
+)
 from fitnoise.kernel.dates import DATE_PATTERN, DateField, DatePart
 from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.formats import FORMATTED_TEXTS, Format, TextReader, column_reader, forms_met
 from fitnoise.kernel.units import SHARES_PER_RECORD, DataSource, OutsideDomain, Pattern, RecordBound
 
 _INTEGERS = {
@@ -104,6 +113,9 @@ _READABLE_TYPES: dict[type[Code], tuple[set[str], str]] = {
 _STAMPS = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 """Types of a date with a time and without a zone."""
 
+_FORMATTED = {"VARCHAR", "ENUM"}
+"""Types of texts that a declared format reads."""
+
 _NOTHING = {"NULL"}
 """The type of a column without a single value."""
 
@@ -121,13 +133,6 @@ _LONG = 18
 For longer numbers the engine rounds twice on the way to a double.
 """
 
-_NUMBER_TEXTS = (
-    "7", " 7", "7\n", "07", "+7", "-7", "+-7", "--7", "7.", ".7", "7.0", "1e3", "1E+3", "1e-3", "e3", "1_000", "1_0",
-    "_1", "1_", "1,000", "0x10", "1e400", "-1e400", "nan", "inf", "Infinity", "\u0661", "1\u0662", "", " ", "\u00a07",
-    "true", "TRUE", " t", "no", "0", "1", "-0", "2.5", "9007199254740993", "17", "-3", "0.1", "1000", "3.5", "99",
-)  # fmt: skip
-"""Texts that are numbers or truth values, or look like some."""
-
 _SETTINGS = (
     "preserve_insertion_order = false",
     # The records stream past the codes, never the reverse; and the CSV reader must not be made to cast what is only to
@@ -141,6 +146,9 @@ _SETTINGS = (
 
 _SIZES = {"SMALLINT": 2**15, "INTEGER": 2**31, "BIGINT": 2**63}
 """Types of integers, with the number of cells that they hold."""
+
+_MAX_TEXTS_REMEMBERED = 2**16
+"""The largest number of different texts of a column whose reading in a declared form is remembered."""
 
 _MAX_CODES_IN_CASE = 64
 """The largest number of codes that are looked through one by one.
@@ -304,12 +312,22 @@ class DuckCounter(DeclaredCounter):
                 for batch in batches:
                     tables.take(batch.cells, batch.records, batch.read, drop=drop)
             counts, outside = tables.finish(), tables.outside
-        self._records.refuse(self._domain, outside, self.bound)
+        self._records.refuse(self._domain, outside, self.bound, self._forms_met)
         counts = {m: counts[m] for m in margins}
         if not self._domain.drops_values(self._source, self.bound):
             return counts, None
         lost = lost if self.bound is None else self._lost(names, self.bound)
         return counts, lost.report(self._domain)
+
+    def _forms_met(self, attribute: str) -> list[Format]:
+        """Return the usual formats that would read texts of an attribute without a cell."""
+        position, column = self._records.position(self._domain, attribute), self._domain.column(attribute)
+        with engine(self._memory_limit) as connection:
+            dates = [0] if self._domain[attribute].date_part is not None else []
+            relation = self._records.relation(connection, ColumnRequest([position], dates=dates))
+            distinct = f"SELECT DISTINCT CAST(k0 AS VARCHAR) FROM {relation} LIMIT {MAX_TEXTS_LOOKED_AT}"
+            texts = [x for (x,) in self._safely(lambda: connection.execute(distinct).fetchall()) if x is not None]
+        return forms_met(self._domain[attribute], column_reader(self._domain, self._source, column), texts)
 
     def _lost(self, names: Sequence[str], bound: RecordBound) -> Lost:
         """Return the numbers of dropped records, in one more pass: with a bound the engine does not hand them over."""
@@ -369,9 +387,18 @@ class DuckCounter(DeclaredCounter):
         dates = [*(self._domain[a].date_part for a in attributes), *(c.read for c in self.where)]
         derived = {i: read for i, read in enumerate(dates) if read is not None}
         person = None if self.bound is None else len(codings)
-        relation = self._records.relation(connection, ColumnRequest(positions, schema, person, derived))
+        columns = [*map(self._domain.column, attributes), *(c.column for c in self.where)]
+        readers = dict(enumerate(column_reader(self._domain, self._source, column) for column in columns))
+        formats = {i: reader for i, reader in readers.items() if reader is not None}
+        objects = {i: reader for i, reader in formats.items() if self._records.holds_objects(positions[i])}
+        relation = self._records.relation(connection, ColumnRequest(positions, schema, person, derived, objects))
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         untyped, kinds = [self._records.untyped(p) for p in positions], [_kind(row[1]) for row in rows]
+        texts = {i: reader for i, reader in formats.items() if i not in objects and kinds[i] in _FORMATTED}
+        if texts:
+            relation = _in_format(connection, relation, len(rows), texts)
+            rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+            kinds = [_kind(row[1]) for row in rows]
         for i, (coding, kind) in enumerate(zip(codings, kinds, strict=False)):  # a relation has a column even for none
             if i in derived:
                 untyped[i] = False
@@ -379,8 +406,8 @@ class DuckCounter(DeclaredCounter):
                 fitting, types = _STAMPS | {"VARCHAR"} | (set() if timed else {"DATE"}), DATE_COLUMN_TEXT[timed]
             else:
                 fitting, types = _READABLE_TYPES[coding.kind]
-            # Numbers with a text code such as "NA" among them are a column of texts, from which the numbers are read.
-            untyped[i] |= i not in derived and kind == "VARCHAR" and bool(coding.texts)
+            # Numbers are read from texts, and so is truth where a text code such as "NA" is among its values.
+            untyped[i] |= i not in derived and kind == "VARCHAR" and (coding.kind is int or bool(coding.texts))
             if not untyped[i] and kind not in fitting | _NOTHING:
                 if i < len(attributes):
                     raise wrong_type(self._domain, attributes[i], kind, types)
@@ -622,6 +649,31 @@ def _read(column: str, described: str, kind: type[Code] | None, read: DateField 
     return f"try_cast(CAST({column} AS VARCHAR) AS DOUBLE)" if long and kind is int else column
 
 
+def _in_format(
+    connection: duckdb.DuckDBPyConnection, relation: str, width: int, readers: Mapping[int, TextReader]
+) -> str:
+    """Return SQL for a relation of columns k0, k1, … whose texts are read in their declared forms.
+
+    Raise DataError if the engine does not hand over known texts as they are. It calls the readers, so they need no
+    translation.
+
+    width: The number of columns.
+    readers: The functions that read texts, by column.
+    """
+    columns = [f"people.k{i}" for i in range(width)]
+    for i, reader in readers.items():
+        name = f"fitnoise_format_{i}"
+        read = lru_cache(_MAX_TEXTS_REMEMBERED)(reader)
+        connection.create_function(name, read, ["VARCHAR"], "VARCHAR")
+        tried_texts = [*known_values(ColumnKind.TEXT), *known_values(ColumnKind.NUMERAL), *FORMATTED_TEXTS]
+        texts = f"SELECT unnest($known) AS v, unnest(range({len(tried_texts)})) AS n"
+        tried = connection.execute(f"SELECT {name}(v) FROM ({texts}) texts ORDER BY n", {"known": tried_texts})
+        if [x for (x,) in tried.fetchall()] != [*map(reader, tried_texts)]:
+            raise codes_differently("DuckDB")
+        columns[i] = f"{name}(CAST({columns[i]} AS VARCHAR))"
+    return f"(SELECT {', '.join(f'{x} AS k{i}' for i, x in enumerate(columns))} FROM {relation} AS people)"
+
+
 _BOUNDED: set[tuple[ColumnKind, Pattern, bool, bool]] = set()
 """The trials of persons that this process made and found right: the kind of ids, the rules, shares, merged amounts."""
 
@@ -726,7 +778,10 @@ def _values_of_type(described: str, held: _ColumnContents) -> list[tuple[str | N
     elif kind == "BOOLEAN":
         values = [True, False]
     else:
-        values = [*known_values(ColumnKind.TEXT), *(_NUMBER_TEXTS if held is _ColumnContents.UNTYPED else ())]
+        values = [
+            *known_values(ColumnKind.TEXT),
+            *(known_values(ColumnKind.NUMERAL) if held is _ColumnContents.UNTYPED else ()),
+        ]
     return [(None if x is None else _text(x), x) for x in (*values, None)]
 
 

@@ -46,6 +46,7 @@ def refuse_unless_right(
     with_missing: bool = False,
     amounts: bool = False,
     rules: OutsideDomain | None = None,
+    numerals: bool = False,
 ) -> None:
     """Raise DataError if an engine counts known records otherwise than is declared.
 
@@ -57,14 +58,17 @@ def refuse_unless_right(
         with_missing: True if absent values will be distinguished from those outside.
         amounts: True if amounts will be summed.
         rules: The action for records in impossible cells; default there are no rules about these.
+        numerals: True if numbers will be read from texts.
     """
+    # Another kind of column makes the statement longer, so it is tried only where it is read.
+    kinds = [kind for kind in d.types if numerals or kind is not ColumnKind.NUMERAL]
     base = {**trial.CODINGS, **(trial.MISSING_CODINGS if with_missing else {})}
     parts = [base, trial.AMOUNTS] if amounts else [base]  # engines bound the length of a statement
-    is_right = all(_right(fetch, d, codings, drop=drop) for codings in parts)
+    is_right = all(_right(fetch, d, codings, kinds, drop=drop) for codings in parts)
     ruled = {a: c for a, c in base.items() if a in trial.RULED}
     # Only if records are dropped do the tables show which ones a rule excludes. Their number can be right by accident.
     for action in dict.fromkeys((OutsideDomain.DROP, rules)) if rules is not None else ():
-        is_right = is_right and _right(fetch, d, ruled, drop=drop, rules=action)
+        is_right = is_right and _right(fetch, d, ruled, kinds, drop=drop, rules=action)
     if not is_right:
         raise DataError(
             "engine-counts-differently",
@@ -159,14 +163,23 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *,
 
 
 def _right(
-    fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: bool, rules: OutsideDomain | None = None
+    fetch: Fetch,
+    d: Dialect,
+    codings: Mapping[str, Coding],
+    kinds: Collection[ColumnKind],
+    *,
+    drop: bool,
+    rules: OutsideDomain | None = None,
 ) -> bool:
-    """Return True if an engine counts known records by these codings as is declared, and applies rules about them."""
-    columns_tried, fields, records = trial_columns(d.types, codings), _fields(d, codings), list(_records(d))
+    """Return True if an engine counts known records by these codings, from these kinds of columns, as is declared.
+
+    It also applies rules about them.
+    """
+    columns_tried, fields, records = trial_columns(kinds, codings), _fields(kinds, codings), list(_records(d, kinds))
     ruled = None if rules is None else ruled_domain(columns_tried)
     columns_of_rules = NO_RULES if ruled is None else rule_columns(ruled, DataSource(outside_rules=rules))
     by_rule = REFUSED if rules is OutsideDomain.REFUSE else DROPPED
-    relation = _relation(d, fields, [sql for sql, _ in records])
+    relation = _relation(d, kinds, fields, [sql for sql, _ in records])
 
     def count_known(
         columns: Collection[str], margins: Sequence[Margin], *, drop: bool, lost: Lost | None = None
@@ -180,17 +193,17 @@ def _right(
     return counts_known_records(count_known, columns_tried, values, drop=drop, ruled=ruled, by_rule=by_rule)
 
 
-def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
+def _fields(kinds: Collection[ColumnKind], codings: Mapping[str, Coding]) -> dict[str, Field]:
     """Return the columns of the trial in the relation of known records."""
-    columns = trial_columns(d.types, codings)
+    columns = trial_columns(kinds, codings)
     return {a: Field(c.coding, c.kind, f"source.f{i}") for i, (a, c) in enumerate(columns.items())}
 
 
-def _records(d: Dialect) -> Iterator[tuple[list[str], dict[ColumnKind, Any]]]:
+def _records(d: Dialect, kinds: Collection[ColumnKind]) -> Iterator[tuple[list[str], dict[ColumnKind, Any]]]:
     """Yield records with a column for every kind, as literals and as the values they stand for."""
-    defaults = {kind: HELD[kind][0] for kind in d.types}
+    defaults = {kind: HELD[kind][0] for kind in kinds}
     literals = {kind: _literal(d, kind, x) for kind, x in defaults.items()}
-    for kind in d.types:
+    for kind in kinds:
         trials = [(_literal(d, kind, x), x) for x in (*HELD[kind], None) if x != "" or d.empty]
         trials += [(f"CAST({sql} AS {d.types[kind]})", x) for k, sql, x in d.odd if k is kind]
         for sql, x in trials:
@@ -210,15 +223,18 @@ def _literal(d: Dialect, kind: ColumnKind, x: Any) -> str:
     return f"CAST({sql} AS {d.types[kind]})"
 
 
-def _relation(d: Dialect, fields: Mapping[str, Field], records: Iterable[Sequence[str]]) -> str:
+def _relation(
+    d: Dialect, kinds: Iterable[ColumnKind], fields: Mapping[str, Field], records: Iterable[Sequence[str]]
+) -> str:
     """Return SQL with a row for each field and each record.
 
     In the row, this field has the record's value, and all other fields have plain values.
     """
-    held = d.rows([f"{kind}_held" for kind in d.types], records)
+    names = {kind: f"held{i}" for i, kind in enumerate(kinds)}
+    held = d.rows(list(names.values()), records)
     turns = d.rows(["turn"], ([str(i)] for i in range(len(fields))))
     columns = ", ".join(
-        f"CASE WHEN turn = {i} THEN {f.kind}_held ELSE {_literal(d, f.kind, HELD[f.kind][0])} END AS f{i}"
+        f"CASE WHEN turn = {i} THEN {names[f.kind]} ELSE {_literal(d, f.kind, HELD[f.kind][0])} END AS f{i}"
         for i, f in enumerate(fields.values())
     )
     return f"(SELECT {columns} FROM ({held}) held CROSS JOIN ({turns}) turns)"  # noqa: S608 - of literals above

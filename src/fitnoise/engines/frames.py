@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, final
 
 import duckdb
@@ -15,6 +16,7 @@ from fitnoise.errors import DataError
 from fitnoise.kernel.codings import as_csv_text
 from fitnoise.kernel.counting.persons import person_id
 from fitnoise.kernel.dates import dated
+from fitnoise.kernel.formats import TextReader
 
 PEOPLE: Final = "fitnoise_people"
 """The name of a frame inside the engine."""
@@ -27,6 +29,9 @@ _CONVERSIONS: Mapping[type, str] = {
     np.dtypes.Complex128DType: "Convert to numbers, such as .to_numpy().real",
 }
 """Types of pandas columns that the engine does not read, and the conversion to one that it reads."""
+
+_UNREAD_ARROW_TYPE: Final = "decimal256"
+"""The Arrow type that the engine does not read."""
 
 _ADVICE = "Convert its columns to numbers, text or true/false, or read it into a table first."
 
@@ -43,7 +48,22 @@ class FrameRecords(Records):
     header: bool = False
 
     def relation(self, connection: duckdb.DuckDBPyConnection, request: ColumnRequest) -> str:
-        """Return SQL for the columns by position; where the frame can select, it hands no others to the engine."""
+        """Return SQL for the columns by position; where the frame can select, it hands no others to the engine.
+
+        Raise DataError for a column of a type that the engine does not read.
+        """
+        schema: Any = getattr(self.frame, "schema", None)
+        for name in {self.names[i] for i in request.positions}:
+            kinds = [str(f.type) for f in schema if f.name == name] if hasattr(schema, "get_all_field_indices") else []
+            if any(kind.startswith(_UNREAD_ARROW_TYPE) for kind in kinds):
+                raise DataError(
+                    "arrow-type-not-read",
+                    f"The column {name!r} is of the Arrow type {kinds[0]}.",
+                    "Fitnoise does not read this type.",
+                    "Cast it to decimal128 or float64.",
+                    "Nothing was counted.",
+                    place=name,
+                )
         if request.positions and hasattr(self.frame, "select"):
             used = list(dict.fromkeys(self.names[i] for i in request.positions))
             connection.register(PEOPLE, self.frame.select(used))
@@ -90,6 +110,7 @@ class PandasRecords(Records):
             i: person_id if i == request.person else dated if i in request.dates else as_csv_text
             for i in range(len(positions))
         }
+        texts |= {i: partial(_in_form, reader, texts[i]) for i, reader in request.formats.items()}
         columns = {f"c{i}": _as_texts(frame.iloc[:, p], texts[i]) for i, p in enumerate(positions)}
         # A frame without columns would have no records for the engine.
         connection.register(PEOPLE, pd.DataFrame(columns or {"c0": np.zeros(len(frame), dtype=np.int8)}))
@@ -98,6 +119,10 @@ class PandasRecords(Records):
     def untyped(self, position: int) -> bool:
         """Return True for columns of Python objects, or of categories that are Python objects."""
         return bool(self._dtype(position) == np.dtype(object))
+
+    def holds_objects(self, position: int) -> bool:
+        """Return True for columns of Python objects."""
+        return self.untyped(position)
 
     def _dtype(self, position: int) -> Any:
         """Return the type of a column; for a column of categories the type of these."""
@@ -162,6 +187,11 @@ def _names(frame: Any) -> tuple[str, ...]:
     with engine() as connection:
         connection.register(PEOPLE, frame)
         return tuple(name for name, *_ in connection.execute(f"DESCRIBE {PEOPLE}").fetchall())
+
+
+def _in_form(reader: TextReader, text: Callable[[object], str | None], value: object) -> str | None:
+    """Return a Python object as a text; texts are first read in their declared form."""
+    return text(reader.value(value))
 
 
 def _as_texts(column: pd.Series[Any], text: Callable[[object], str | None]) -> Any:

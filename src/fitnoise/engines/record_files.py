@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import glob
 import gzip
@@ -37,6 +38,12 @@ There is no .zst: the engine takes a truncated file for a complete one, and Pyth
 """
 
 _DELIMITERS = ",;\t|"
+
+_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}  # fmt: skip
+"""Byte-order marks of encodings that are not read; that of UTF-32 begins with that of UTF-16."""
 
 _HEADER_LINES = 1000
 """The number of lines of a CSV file in which its header is found; names may hold line breaks."""
@@ -244,11 +251,20 @@ def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
 
     Raise DataError unless the engine, with these options, skips this line and nothing else.
     """
-    # Reading the compressed file to its end compares its check sum, which the engine does not.
-    if path.suffix.lower() == _COMPRESSED:
-        with gzip.open(path) as file:
-            while file.read(_BLOCK):
-                pass
+    packed = path.suffix.lower() == _COMPRESSED
+    with gzip.open(path) if packed else path.open("rb") as file:
+        encoding = _encoding(file.read(_BLOCK))
+        # Reading the compressed file to its end compares its check sum, which the engine does not.
+        while packed and file.read(_BLOCK):
+            pass
+    if encoding is not None:
+        raise DataError(
+            "csv-encoding-not-read",
+            f"The CSV file {path.name!r} is encoded in {encoding}.",
+            "Fitnoise reads CSV files in UTF-8.",
+            f"Save the file in UTF-8, such as with: iconv -f {encoding} -t UTF-8.",
+            "Nothing was read.",
+        )
     literal = _literal(_engine_path(path))
     settings = f"{_NO_FOLDERS}, auto_detect=false"
     # The lines as they are: without quotes, and with a delimiter that texts do not hold.
@@ -284,6 +300,14 @@ def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
             "Nothing was read.",
         )
     return tuple(name or "" for name in header), (), f"{options}, header=true"
+
+
+def _encoding(start: bytes) -> str | None:
+    """Return the encoding that the first bytes of a file show, if it is UTF-16 or UTF-32; otherwise `None`."""
+    marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+    # Without a mark, every other byte of plain letters is 0. No name of a column holds this byte.
+    zeros = [i % 2 for i, x in enumerate(start.split(b"\n")[0]) if x == 0]
+    return marked or (("UTF-16BE", "UTF-16LE")[zeros[0]] if zeros else None)
 
 
 def _dialect(lines: Sequence[str], delimiters: str) -> tuple[str, int]:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, final
 
@@ -29,12 +30,26 @@ from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting import failures
 from fitnoise.kernel.counting.persons import ID_KEY, IDS
 from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.formats import Format, TextReader
 from fitnoise.kernel.units import RecordBound
 
 _T = TypeVar("_T")
 
 DATE_COLUMN_TEXT = ("dates, without a time zone", "dates with a time, without a time zone")
 """Descriptions of columns off which a date part is read, and off which an hour is read."""
+
+
+MAX_TEXTS_LOOKED_AT = 10_000
+"""The largest number of different texts of a column among which usual formats are looked for."""
+
+FormsMet = Callable[[str], Sequence[Format]]
+"""A function that returns the usual formats that would read texts of an attribute without a cell."""
+
+
+def no_forms(attribute: str) -> Sequence[Format]:
+    """Return no format, where texts are not read here."""
+    del attribute
+    return ()
 
 
 class Columns:
@@ -98,11 +113,16 @@ class Columns:
         return places[0]
 
     @final
-    def refuse(self, domain: Domain, outside: Mapping[str, int], bound: RecordBound | None = None) -> None:
+    def refuse(
+        self, domain: Domain, outside: Mapping[str, int], bound: RecordBound | None = None, forms: FormsMet = no_forms
+    ) -> None:
         """Raise DataError if records outside are not left out, or have no id; the error states their numbers.
+
+        Only the operator sees the error. It names forms of texts, and no text.
 
         outside: By attribute or rule, the number of records outside that are not left out; `ID_KEY` stands for the id.
         bound: The bound on the counted records of a unit; without one, the records need no id.
+        forms: The function that returns the usual formats that would read texts of an attribute.
         """
         bad = {a: n for a, n in outside.items() if n}
         missing = bad.pop(ID_KEY, 0)
@@ -124,13 +144,27 @@ class Columns:
             raise DataError(
                 "records-outside-domain",
                 f"In {self.what}, records have missing values or values outside the domain: {where}.",
-                "Every record needs a cell, unless the specification drops it.",
-                f"Correct the data or the domain, declare cells (missing, if_missing, if_outside), or set {drop}, to "
-                f"leave "
-                "such records out.",
+                _needs_cells(domain, {a: usual for a in bad if (usual := forms(a))}),
+                "Correct the data or the domain, declare how texts are written (decimal, thousands, date, zone, "
+                "normalise, strip, lookup) or cells (missing, if_missing, if_outside), or set "
+                f"{drop}, to leave such records out.",
                 "Nothing was measured and nothing was charged.",
                 values={"list": bad},
             )
+
+
+def _needs_cells(domain: Domain, forms: Mapping[str, Sequence[Format]]) -> str:
+    """Return the sentences about what is needed, with the usual formats that would read some texts."""
+    sentences = ""
+    for a, usual in forms.items():
+        ways = " or ".join(map(_stated, usual))
+        sentences += f" Some texts in the column {domain.column(a)!r} seem to be written with {ways}."
+    return f"Every record needs a cell, unless the specification drops it.{sentences}"
+
+
+def _stated(form: Format) -> str:
+    """Return the keys of a format as a specification states them."""
+    return " and ".join(f"{key} = {json.dumps(x, ensure_ascii=False)}" for key, x in form.document.items())
 
 
 def refuse_impossible(what: str, numbers: Mapping[str, int]) -> None:
@@ -199,12 +233,14 @@ class ColumnRequest:
     that are no ids are missing there.
     dates: The numbers i of the columns k{i} that hold dates, off which a part is read: Python's dates are written there
     as texts.
+    formats: For columns k{i} of Python objects (`holds_objects`), the functions that read their texts.
     """
 
     positions: Sequence[int]
     schema: bool = False
     person: int | None = None
     dates: Collection[int] = ()
+    formats: Mapping[int, TextReader] = field(default_factory=dict)
 
 
 class Records(Columns, abc.ABC):
@@ -226,6 +262,10 @@ class Records(Columns, abc.ABC):
     @abc.abstractmethod
     def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """Return the number of records; `None` if it is not known without reading them. Call it after `relation`."""
+
+    def holds_objects(self, position: int) -> bool:
+        """Return True if a column has Python objects, whose texts `relation` itself reads in their declared form."""
+        return False
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -12,7 +12,15 @@ from fitnoise.engines.databases import Database, DatabaseSession
 from fitnoise.engines.dialects import coded
 from fitnoise.engines.engine_check import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
 from fitnoise.engines.rules import rule_columns
-from fitnoise.engines.sources import DATE_COLUMN_TEXT, standing, wrong_condition, wrong_id, wrong_type
+from fitnoise.engines.sources import (
+    DATE_COLUMN_TEXT,
+    MAX_TEXTS_LOOKED_AT,
+    no_forms,
+    standing,
+    wrong_condition,
+    wrong_id,
+    wrong_type,
+)
 from fitnoise.engines.spark import Spark, SparkTable
 from fitnoise.engines.statements import Field, PersonColumn, count, left_out, prepared, reported, with_rules
 from fitnoise.errors import DataError
@@ -21,8 +29,9 @@ from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting._base import DeclaredCounter, Lost, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.persons import ID_KEY, counted_by
 from fitnoise.kernel.counting.trial import READABLE_COLUMN_KINDS, ColumnKind
-from fitnoise.kernel.dates import DatePart
+from fitnoise.kernel.dates import DateField, DatePart
 from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.formats import Format, column_reader, forms_met
 from fitnoise.kernel.units import DataSource, RecordBound
 
 
@@ -106,10 +115,20 @@ class SqlCounter(DeclaredCounter):
                     lost=lost,
                     rules=self._rules,
                 )
-        session.refuse(self._domain, outside, self.bound)
+        session.refuse(self._domain, outside, self.bound, self._forms_met if session.dialect.streams else no_forms)
         self.dropped = None if lost is None else lost.report(self._domain)
         gauge.finish()
         return {m: counts[m] for m in margins}
+
+    def _forms_met(self, attribute: str) -> list[Format]:
+        """Return the usual formats that would read texts of an attribute without a cell, from records of SQLite."""
+        with self._database.session(self._source.table) as session:
+            column = session.column(session.position(self._domain, attribute))
+            where = f"FROM {session.relation} source WHERE typeof({column}) = 'text'"
+            distinct = f"SELECT DISTINCT CAST({column} AS BLOB) {where} LIMIT {MAX_TEXTS_LOOKED_AT}"
+            texts = [x.decode(errors="replace") for rows in session.fetch(distinct) for (x,) in rows]
+        reader = column_reader(self._domain, self._source, self._domain.column(attribute))
+        return forms_met(self._domain[attribute], reader, texts)
 
     def left_out(self) -> int:
         """Return the number of units with records left out, by one more statement.
@@ -143,7 +162,11 @@ class SqlCounter(DeclaredCounter):
         with_missing = any(f.coding.values is not f.coding for f in fields.values())
         amounts = not self._domain.steps.keys().isdisjoint(fields)
         rules = (self._source.outside_rules or self._source.outside_domain) if self._rules else None
-        refuse_unless_right(fetch, d, what, drop=drop, with_missing=with_missing, amounts=amounts, rules=rules)
+        conditions = self._condition_fields(session)
+        numerals = any(f.kind is ColumnKind.NUMERAL for f in (*fields.values(), *conditions))
+        refuse_unless_right(
+            fetch, d, what, drop=drop, with_missing=with_missing, amounts=amounts, rules=rules, numerals=numerals
+        )
         if person is not None:
             shares = person.cap is None
             refuse_unless_bounded(
@@ -157,7 +180,6 @@ class SqlCounter(DeclaredCounter):
                 shares=shares,
                 merge=bool(person.merge),
             )
-        conditions = self._condition_fields(session)
         for f in (*fields.values(), *conditions):
             if f.read is not None and not d.streams:
                 refuse_unless_dated(fetch, d, what, f.read, timed=f.kind is ColumnKind.STAMP)
@@ -185,16 +207,18 @@ class SqlCounter(DeclaredCounter):
     def _field(self, session: DatabaseSession | SparkTable, a: str) -> Field:
         """Return the column of an attribute; raise DataError for one of a wrong type."""
         index, coding = session.position(self._domain, a), self._domain[a].coding
-        kind, type_name = session.kinds[index]
+        type_name = session.kinds[index][1]
         read = self._domain[a].date_part
+        kind = _kind_read(session, index, coding, read)
         fitting, types = READABLE_COLUMN_KINDS[coding.kind]
         if read is not None:
             timed = read.part is DatePart.HOUR
             fitting, types = _dated(session, timed=timed), DATE_COLUMN_TEXT[timed]
         if kind is None or kind not in fitting:
             raise wrong_type(self._domain, a, type_name, types)
+        column = self._column(session, index, kind, self._domain.column(a))
         if read is not None:
-            return Field(coding, kind, session.column(index), read)
+            return Field(coding, kind, column, read)
         _refuse_blanks(coding, kind, type_name, self._domain.column(a), f"the attribute {a!r}")
         longest = session.dialect.longest
         listed = coded(coding).codes if coding.kind is str else ()
@@ -207,7 +231,23 @@ class SqlCounter(DeclaredCounter):
                 "Nothing was counted.",
                 place=a,
             )
-        return Field(coding, kind, session.column(index))
+        return Field(coding, kind, column)
+
+    def _column(self, session: DatabaseSession | SparkTable, index: int, kind: ColumnKind, column: str) -> str:
+        """Return SQL for a column, with its texts read in their declared form; refuse forms that are not read."""
+        reader = column_reader(self._domain, self._source, column)
+        if reader is not None and isinstance(session, DatabaseSession) and session.dialect.streams:
+            return session.in_format(index, reader)  # any column of SQLite may hold texts
+        if reader is None or kind not in {ColumnKind.TEXT, ColumnKind.FIXED}:
+            return session.column(index)
+        raise DataError(
+            "format-not-read-in-database",
+            f"A format is declared for the texts in the column {column!r}.",
+            f"Fitnoise reads such texts in files, frames and SQLite, and not in {session.dialect.label}.",
+            "Store the column in its own type, or copy the table into a Parquet file and count that file.",
+            "Nothing was counted.",
+            place=column,
+        )
 
     def _condition_fields(self, session: DatabaseSession | SparkTable) -> list[Field]:
         """Return the columns of all conditions; raise DataError for one of a wrong type."""
@@ -215,14 +255,23 @@ class SqlCounter(DeclaredCounter):
 
     def _condition(self, session: DatabaseSession | SparkTable, c: Condition) -> Field:
         index = session.place_of_condition(self._domain, c)
-        kind, type_name = session.kinds[index]
+        type_name, kind = session.kinds[index][1], _kind_read(session, index, c.coding, c.read)
         fitting, types = READABLE_COLUMN_KINDS[c.coding.kind]
         if c.read is not None:
             fitting, types = _dated(session, timed=False), DATE_COLUMN_TEXT[0]
         if kind is None or kind not in fitting:
             raise wrong_condition(c, type_name, types)
         _refuse_blanks(c.coding, kind, type_name, c.column, "the condition on it")
-        return Field(c.coding, kind, session.column(index), c.read)
+        return Field(c.coding, kind, self._column(session, index, kind, c.column), c.read)
+
+
+def _kind_read(
+    session: DatabaseSession | SparkTable, index: int, coding: Coding, read: DateField | None
+) -> ColumnKind | None:
+    """Return the kind of a column as it is read by a coding: numbers are read from texts where an engine can."""
+    kind = session.kinds[index][0]
+    reads = ColumnKind.NUMERAL in session.dialect.types and coding.kind is int and read is None
+    return ColumnKind.NUMERAL if reads and kind in {ColumnKind.TEXT, ColumnKind.FIXED} else kind
 
 
 def _dated(session: DatabaseSession | SparkTable, *, timed: bool) -> frozenset[ColumnKind]:

@@ -40,6 +40,7 @@ from fitnoise.kernel.codings import (
     NumberCoding,
     Range,
     Steps,
+    number,
 )
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
 from fitnoise.kernel.counting.joint_counts import sum_up
@@ -705,7 +706,13 @@ def _cells(fields: Mapping[str, Field], table: Margin, places: NDArray[np.int64]
 
 # --- records that are read out, and coded here -----------------------------------------------------------------
 
-_NUMBER = "CASE WHEN typeof({c}) IN ('integer', 'real') THEN {c} END"
+NUMBER_FUNCTION = "fitnoise_number"
+"""A function of the bytes of a text, which a session of SQLite has: the number that it is, or NULL (`as_number`)."""
+
+_NUMBER = (
+    "CASE typeof({c}) WHEN 'integer' THEN {c} WHEN 'real' THEN {c} "
+    f"WHEN 'text' THEN {NUMBER_FUNCTION}(CAST({{c}} AS BLOB)) END"
+)
 _TRUTH = "CASE WHEN typeof({c}) = 'integer' THEN {c} END"
 _TEXT = "CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) WHEN 'integer' THEN {c} END"
 _READ = {str: _TEXT, int: _NUMBER, bool: _TRUTH}
@@ -827,8 +834,10 @@ def _(coding: CodingWithMissing, values: Sequence[bytes | float | None]) -> NDAr
     kind = coding.kind
     typed = {str: (bytes, int), int: (int, float)}.get(kind, (int,))
     spaces = b"" if kind is str else SPACES.encode()
-    cells = cells_of(coding.base, [v if isinstance(v, typed) else None for v in values])
-    codes: dict[object, int] = {c.encode(): i for c, i in coding.texts.items()} | dict(coding.numbers.items())
+    texts: dict[object, int] = {c.encode(): i for c, i in coding.texts.items()}
+    held = [v if kind is not int or v in texts else as_number(v) for v in values]
+    cells = cells_of(coding.base, [v if isinstance(v, typed) else None for v in held])
+    codes: dict[object, int] = texts | dict(coding.numbers.items())
     if kind is str:
         codes |= _places(coded(coding))
     if kind is bool:  # an integer is its decimal text
@@ -841,4 +850,10 @@ def _(coding: CodingWithMissing, values: Sequence[bytes | float | None]) -> NDAr
         blank = v is None or (isinstance(v, bytes) and not v.strip(spaces))
         return codes.get(v, cell if cell >= 0 else coding.absent if blank else coding.outside)
 
-    return np.fromiter(map(cell_of, values, cells.tolist()), dtype=np.int64, count=len(values))
+    return np.fromiter(map(cell_of, held, cells.tolist()), dtype=np.int64, count=len(values))
+
+
+def as_number(value: bytes | float | None) -> bytes | float | None:
+    """Return the number that the bytes of a text are; the value itself if it is no such text."""
+    read = number(value.decode(errors="replace")) if isinstance(value, bytes) else None
+    return value if read is None else read

@@ -67,6 +67,10 @@ class StatisticalRecords(Records):
         """Return True: every column is untyped."""
         return True
 
+    def holds_objects(self, position: int) -> bool:
+        """Return True: every column is read as Python objects."""
+        return True
+
     def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """Return `None`: not all of these formats store the number."""
         return None

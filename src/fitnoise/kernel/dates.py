@@ -8,6 +8,7 @@ is not a date has no part to read, and is outside.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping
@@ -74,12 +75,10 @@ class DateField:
         text = dated(value)
         if text is None or is_absent(text, int):
             return None
-        match = re.fullmatch(DATE_PATTERN, text.strip(SPACES))
-        try:
-            # The pattern admits 2023-02-30 and the year 0000, which are no days.
+        match, day = re.fullmatch(DATE_PATTERN, text.strip(SPACES)), None
+        # The pattern admits 2023-02-30 and the year 0000, which are no days.
+        with contextlib.suppress(ValueError):
             day = date(*map(int, match.groups()[:3])) if match else None
-        except ValueError:
-            day = None
         if day is None or match is None:
             return math.inf
         if self.part is DatePart.HOUR:
@@ -148,10 +147,8 @@ def day_number(day: date) -> int:
 def as_day(value: object) -> date | None:
     """Return the day that a date, or a text such as "2024-12-31", is; `None` for anything else, such as a time."""
     if isinstance(value, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-        try:
+        with contextlib.suppress(ValueError):
             return date.fromisoformat(value)
-        except ValueError:
-            return None
     # A `datetime` is a `date` of Python, too.
     if isinstance(value, datetime) or not isinstance(value, date):
         return None

@@ -762,7 +762,7 @@ def _check_name(name: object, lowered: dict[str, str]) -> None:
     lowered[name.lower()] = name
 
 
-def cell_key(domain: Domain, name: str, source: DataSource | None = None) -> str:
+def cell_key(domain: Domain, name: str, source: DataSource | None = None, *, left_out: bool = True) -> str:
     """Return the SHA-256 of all that determines the cell of a record along an axis.
 
     It covers the column, the part of a date, and the coding: codes or ends in order, and the cells of missing and
@@ -773,44 +773,48 @@ def cell_key(domain: Domain, name: str, source: DataSource | None = None) -> str
     Args:
         domain: The domain of the axis.
         name: The name of an attribute, a level or a joint axis.
-        source: A source whose rule for left-out records the key covers, too. These are its conditions, the keys of the
-            axes for whose values it drops records, and the rules by which it does. If it leaves out none, the key is
-            that without a source.
+        source: A source whose format for the column the key covers, too.
+        left_out: True to cover also the rule of the source for left-out records. These are its conditions, the keys of
+            the axes for whose values it drops records, and the rules by which it does. If it leaves out none, this
+            changes nothing.
 
     Raises:
         DomainError: There is no such attribute.
     """
+    form = source and source.format
     if name in domain.joint:
-        definition = _joint_definition(domain, domain.joint[name])
+        definition = _joint_key(domain, domain.joint[name], source)
     else:
         axis = domain[name]
-        date_part = None if axis.date_part is None else axis.date_part.document
-        classifier = axis.coding.attribute
-        class_key = None if classifier is None else cell_key(domain, classifier)
-        definition = [domain.column(name), date_part, axis.coding.definition, class_key]
-    if source is not None and domain.leaves_out(source, None):
-        definition += [[[c.column, c.document] for c in source.conditions]]
-        definition += sorted(cell_key(domain, a) for a in domain.drops(source.drops))
-        definition += sorted(_joint_definition(domain, x) for x in domain.rules.values() if source.drops_by_rule)
+        column, date_part, classifier = domain.column(name), axis.date_part, axis.coding.attribute
+        class_key = classifier and cell_key(domain, classifier, source, left_out=False)
+        definition = [column, date_part and date_part.document, axis.coding.definition, class_key]
+        definition += form.key(column) if form else []
+    if source is not None and left_out and domain.leaves_out(source, None):
+        definition += [[[c.column, c.document, *(form.key(c.column) if form else [])] for c in source.conditions]]
+        definition += sorted(cell_key(domain, a, source, left_out=False) for a in domain.drops(source.drops))
+        definition += sorted(_joint_key(domain, x, source) for x in domain.rules.values() if source.drops_by_rule)
     # No spaces: equal definitions give equal bytes, and so equal keys.
     document = json.dumps(definition, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(document.encode("ascii")).hexdigest()
 
 
-def _joint_definition(domain: Domain, one: JointAxis) -> list[Any]:
+def _joint_key(domain: Domain, one: JointAxis, source: DataSource | None) -> list[Any]:
     """Return all that determines the combinations of a joint axis or a rule."""
-    return [[cell_key(domain, a) for a in one.names], one.cells, *(one.classes if any(one.classes) else ())]
+    keys = [cell_key(domain, a, source, left_out=False) for a in one.names]
+    return [keys, one.cells, *(one.classes if any(one.classes) else ())]
 
 
-def axis_key(domain: Domain, name: str, source: DataSource | None = None) -> str:
+def axis_key(domain: Domain, name: str, source: DataSource | None = None, *, left_out: bool = True) -> str:
     """Return the name of an axis with its :func:`cell_key`. Two plans with the same key have the same cells.
 
     Args:
         domain: The domain of the axis.
         name: The name of an attribute, a level or a joint axis.
-        source: A source for keys that two plans share only if both leave out the same records (:func:`cell_key`).
+        source: A source for keys that two plans share only if both read the column in one format (:func:`cell_key`).
+        left_out: True for keys that two plans share only if both leave out the same records, too.
 
     Raises:
         DomainError: There is no such attribute.
     """
-    return f"{name}:{cell_key(domain, name, source)}"
+    return f"{name}:{cell_key(domain, name, source, left_out=left_out)}"

@@ -270,11 +270,12 @@ def _refuse(order: Order, counter: Counter) -> None:
             "Make the plan and open the data from the same specification.",
             "Nothing was read and nothing was charged.",
         )
-    if counter.where != order.source.where:
+    if (counter.where, counter.format) != (order.source.where, order.source.format):
         raise DataError(
             "where-differs",
-            "The plan and the data source have different conditions on the counted records (where).",
-            "Both must count the same records; an array of counts has no columns for conditions.",
+            "The plan and the data source have different conditions on the counted records (where), or read texts in "
+            "different forms.",
+            "Both must count the same records in the same cells; an array of counts has no columns.",
             "Make the plan and open the data from the same specification.",
             "Nothing was read and nothing was charged.",
             place="where",

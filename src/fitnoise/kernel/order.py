@@ -552,8 +552,8 @@ class Order:
         return self._keyed(self.loss, self.unit)
 
     def _keyed(self, loss: Loss, unit: PrivacyUnit) -> Loss:
-        source = None if unit.is_record else self.source
-        return loss.with_axis_names({a: axis_key(self.domain, a, source) for a, _ in loss.axes})
+        left_out = not unit.is_record
+        return loss.with_axis_names({a: axis_key(self.domain, a, self.source, left_out=left_out) for a, _ in loss.axes})
 
     def detail(self) -> dict[str, Any]:
         """Return the details of the ledger's entry, stored next to the cost: JSON values without floats."""
@@ -600,5 +600,5 @@ def account(source: DataSource, unit: PrivacyUnit, domain: Domain) -> Account:
     # With an id each release enforces its own pattern, so the account promises no cells.
     bound = () if unit.id is not None else unit.promised
     # Totals count the records that meet the conditions. A record can keep its cells and not meet other conditions.
-    counted = source if unit.within else None
-    return Account(source.population, unit, tuple((name, cell_key(domain, name, counted)) for name in bound))
+    cells = ((name, cell_key(domain, name, source, left_out=bool(unit.within))) for name in bound)
+    return Account(source.population, unit, tuple(cells))

@@ -705,6 +705,8 @@ class DataSource:
             example is {"country": "SI", "year": {"at_least": 2020, "below": 2025}, "kind": ["a", "b"]}. A record must
             meet all of it; a missing value meets nothing. The condition does not change the people that the data
             describe, so the account stays the same.
+        format: The forms in which texts of the data are written, such as 1.234,5: a `Format`
+            (:mod:`fitnoise.kernel.formats`). None reads texts as `codings` and `dates` state.
 
     Raises:
         SpecError: One of these values breaks its rule.
@@ -718,6 +720,7 @@ class DataSource:
     where: tuple[Condition, ...] | Mapping[str, Any] = ()
     max_dropped: float | None = None
     outside_rules: OutsideDomain | None = None
+    format: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", conditions(self.where))

@@ -287,8 +287,8 @@ def _charged(x: Plan | ChargedPlan, publication: Publication) -> ChargedPlan:
 
 def _slack(publication: Publication, charges: list[ChargedPlan]) -> tuple[list[str], list[Fraction]]:
     """Return the attributes of the charges' profiles, and the slack of ρ in their joint cells, in C order."""
-    domain, source = publication.workload.domain, None if publication.unit.is_record else publication.source
-    key_of = {a: axis_key(domain.axes, a, source) for a in domain}
+    domain, left_out = publication.workload.domain, not publication.unit.is_record
+    key_of = {a: axis_key(domain.axes, a, publication.source, left_out=left_out) for a in domain}
     keys = {key: a for a, key in key_of.items()}
     # A key stands for all that decides the cell: attributes of one name with other cells cannot be added.
     used = {key for c in charges for key, _ in c.profile.axes}

@@ -25,6 +25,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.designs.questions import QuestionKind
+from fitnoise.kernel.formats import Format
 from fitnoise.kernel.units import (
     MAX_RECORDS,
     CountBasis,
@@ -187,7 +188,45 @@ class BoundsSpec(SpecSection):
     )
 
 
-class DataSpec(SpecSection):
+class FormatSpec(SpecSection):
+    """The forms of texts in the data."""
+
+    decimal: str | None = Field(
+        None, description='The mark before the decimal places of numbers: "." or ",". If absent, it is the point.'
+    )
+    thousands: str | None = Field(
+        None,
+        description="The separator between groups of three digits of numbers, such as a point or a space. If absent, "
+        "nothing stands between digits.",
+    )
+    date: str | None = Field(
+        None,
+        description='The form of dates, such as "%d.%m.%Y" or "%m/%d/%Y %H:%M". If absent, dates are written as '
+        "2024-02-29, with or without a time.",
+    )
+    zone: str | None = Field(
+        None,
+        description='The time zone of local times, such as "Europe/Vienna": times with an offset or Z are read as '
+        "local times there. If absent, a time with an offset is no date.",
+    )
+    normalise: bool | None = Field(
+        None,
+        description="If true, texts are read in composed characters (Unicode NFC), with plain spaces, and without "
+        "blanks around them. If absent, each character counts.",
+    )
+    strip: bool | None = Field(
+        None, description="If true, texts are read without blanks around them. If absent, blanks around codes count."
+    )
+    lookup: dict[str, str | int | float] | None = Field(
+        None, description='Texts with their meaning, such as { "85+" = 85 }. If absent, no text has another meaning.'
+    )
+
+    def form(self) -> Format:
+        """Return the forms, without those of single columns."""
+        return Format(**{key: getattr(self, key) for key in FormatSpec.model_fields})
+
+
+class DataSpec(FormatSpec):
     """Public facts about the data."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -228,9 +267,20 @@ class DataSpec(SpecSection):
         "table with `values`, or bounds. If absent, all records are counted.",
     )
 
+    columns: dict[str, FormatSpec] = Field(
+        {},
+        description="The forms of texts in single columns, by column; a key here replaces that of [data]. If absent, "
+        "all columns have the forms of [data].",
+    )
+
     def conditions(self) -> dict[str, Any]:
         """Return the content of `where`, as plain values."""
         return _plain_conditions(self.where)
+
+    def format(self) -> Format | None:
+        """Return the forms of texts; None if none is declared."""
+        form = replace(self.form(), columns={column: each.form() for column, each in self.columns.items()})
+        return form if form.document else None
 
 
 def _plain_conditions(where: Mapping[str, Any]) -> dict[str, Any]:
@@ -1064,6 +1114,7 @@ class Spec(SpecSection):
                 where=d.conditions(),
                 max_dropped=d.max_dropped,
                 outside_rules=self.rules.outside,
+                format=d.format(),
             )
         small = wrong.one("projection", lambda: _small(self.mechanism, self.size, self.projection), None)
         with wrong.located_at("accuracy"):
@@ -1229,6 +1280,7 @@ class Spec(SpecSection):
                 "max_records": s.max_records,
                 "max_dropped": s.max_dropped,
                 "where": {c.column: c.document for c in s.conditions},
+                **({} if s.format is None else s.format.document),
             },
             "privacy": {
                 "unit": u.name,

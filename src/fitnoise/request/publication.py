@@ -19,6 +19,7 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.checks import are_confusable, describe_value, is_plain, is_real
 from fitnoise.kernel.designs.questions import MAX_PEOPLE, QuestionKind
 from fitnoise.kernel.domain import JointAxis
+from fitnoise.kernel.formats import Format, clean, used_forms
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import CostLimit
@@ -44,6 +45,11 @@ from fitnoise.request.workloads import (
 
 MIN_CELL_BUDGET = 1e-6
 """The least relative budget of a cell that can be counted at all."""
+
+_NUMBER_KEYS = ("decimal", "thousands")
+
+_DATE_KEYS = ("date", "zone")
+"""The keys of a format that change numbers alone, and dates alone."""
 
 MAX_TEMPERATURE = 0.1
 """The largest temperature of an estimate: above it, small databases are smoothed too much."""
@@ -555,6 +561,7 @@ class Publication:
         refuse_unless_fields_fit(self, SpecError, "No plan was made.")
         object.__setattr__(self, "translations", FixedMapping(dict(self.translations)))
         object.__setattr__(self, "privacy", Privacy(self.privacy))
+        self._check_format()
         self._check_amounts()
         self._check_amount_units()
         self._check_privacy()
@@ -625,6 +632,53 @@ class Publication:
             **{f"rows {name}": a.missing_cells for name, a in domain.items()},
             **groups,
         }
+
+    def _check_format(self) -> None:
+        """Raise SpecError unless each declared form of texts can be met in its column, and no declared code is lost."""
+        form, axes = self.source.format, self.workload.domain.axes
+        if form is None:
+            return
+        if type(form) is not Format or not form.document:
+            raise SpecError(
+                "format-states-nothing",
+                f"The format of the source is {form!r}.",
+                "It must be a Format that states how texts are written.",
+                'Give such a format, such as Format(decimal=","), or none.',
+                "No plan was made.",
+                place="data",
+            )
+        read = {axes.column(name) for name in axes} | {c.column for c in self.source.conditions}
+        for column, column_form in form.by_column.items():
+            numbers, dates = used_forms(axes, self.source, column)
+            key = next((key for key in column_form.document if key in _NUMBER_KEYS and not numbers), None)
+            key = next((key for key in column_form.document if key in _DATE_KEYS and not dates), key)
+            if column not in read or key is not None:
+                raise SpecError(
+                    "format-column-not-read",
+                    f"A format is declared for the column {column!r}.",
+                    f"The columns of attributes and conditions are {sorted(read)}."
+                    if column not in read
+                    else f"No attribute and no condition reads {'dates' if key in _DATE_KEYS else 'numbers'} from this "
+                    f"column, so {key} changes nothing.",
+                    "Rename the column, or remove this declaration.",
+                    "No plan was made.",
+                    place=f"data.columns.{column}",
+                )
+        for name in axes:
+            column, coding = axes.column(name), axes[name].coding
+            column_form = form.in_column(column)
+            codes = [*coding.texts, *(getattr(coding.values, "codes", ()) if coding.kind is str else ())]
+            cleaned = codes if column_form.normalise or column_form.strip else ()
+            lost = next((c for c in cleaned if clean(c, composed=bool(column_form.normalise)) != c), None)
+            if lost is not None:
+                raise SpecError(
+                    "code-not-in-format",
+                    f"The attribute {name!r} declares the code {lost!r}, which no text of the data is.",
+                    "The format reads texts without blanks around them, or in composed characters.",
+                    "Write the code so, or remove normalise and strip.",
+                    "No plan was made.",
+                    place=f"domain.{name}",
+                )
 
     def _check_amounts(self) -> None:
         """Raise SpecError if the pattern, stated cell budgets or the tables of a small database use an amount."""

@@ -141,6 +141,9 @@ class Counter(abc.ABC):
     where: tuple[Condition, ...] = ()
     """The conditions that a record must meet to be counted, all of them."""
 
+    format: Any = None
+    """The forms in which texts of the data are read (`DataSource.format`)."""
+
     fingerprint: str | None = None
     """The digest of the only counts that it can return (:func:`fitnoise.kernel.measure.sealed`), or `None`.
 
@@ -199,7 +202,7 @@ class DeclaredCounter(Counter):
 
     def __init__(self, domain: Domain, source: DataSource, bound: RecordBound | None) -> None:
         self._domain, self._source = domain, source
-        self.drops, self.where = domain.leaves_out(source, bound), source.conditions
+        self.drops, self.where, self.format = domain.leaves_out(source, bound), source.conditions, source.format
         self.bound = bound
 
 

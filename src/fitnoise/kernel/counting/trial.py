@@ -55,6 +55,7 @@ class ColumnKind(StrEnum):
     DOUBLE = "double"
     DECIMAL = "decimal"
     TEXT = "text"
+    NUMERAL = "number in text"
     FIXED = "fixed"
     TRUTH = "truth"
     ANY = "any"
@@ -63,7 +64,7 @@ class ColumnKind(StrEnum):
     DERIVED = "read off a date"
 
 
-_NUMBERS = frozenset({ColumnKind.INTEGER, ColumnKind.DOUBLE, ColumnKind.DECIMAL, ColumnKind.ANY})
+_NUMBERS = frozenset({ColumnKind.INTEGER, ColumnKind.DOUBLE, ColumnKind.DECIMAL, ColumnKind.NUMERAL, ColumnKind.ANY})
 
 READABLE_COLUMN_KINDS: Final[Mapping[type[Code], tuple[frozenset[ColumnKind], str]]] = MappingProxyType(
     {
@@ -187,14 +188,22 @@ def refuse_unless_coded(
         # One column is tried alone, so the class of an amount is not at hand.
         is_tried = coding.kind is kind and coding.attribute is None
         if is_tried and list(cells(coding)) != [coding.cell_of(x) for x in values]:
-            raise DataError(
-                "engine-codes-differently",
-                f"A trial shows that {what} does not read known values as declared, such as the last nanosecond of a "
-                "day.",
-                "Your values may be read wrongly, too.",
-                "Install the version that fitnoise requires.",
-                "Nothing was counted and nothing was charged.",
-            )
+            raise codes_differently(what)
+
+
+def codes_differently(what: str) -> DataError:
+    """Return the error for an engine that reads known values otherwise than is declared.
+
+    Args:
+        what: The description of the engine.
+    """
+    return DataError(
+        "engine-codes-differently",
+        f"A trial shows that {what} does not read known values as declared, such as the last nanosecond of a day.",
+        "Your values may be read wrongly, too.",
+        "Install the version that fitnoise requires.",
+        "Nothing was counted and nothing was charged.",
+    )
 
 
 @final
