@@ -229,6 +229,23 @@ def test_a_draft_without_tables_begins_with_a_pattern_by_keyboard(page, studio_f
     assert page.told == []
 
 
+def test_protection_needs_an_answer_to_the_rows_of_a_unit(page, studio_folder):
+    """The reason stands under the question, until one of its answers is chosen."""
+    filled(studio_folder, SPEC.replace("max_records = 1", "max_records = 0"))
+    page.goto(page.address + "protect")
+    page.click(".bar button[value=tables]")
+    page.wait_for_selector("#rows-once[aria-invalid=true]")
+    assert page.locator("#protect small.wrong").count() == 1
+    check(page)
+    page.check("#rows-many")
+    assert page.locator("[aria-invalid=true]").count() == 0
+    page.check("#rows-once")
+    page.click(".bar button[value=tables]")
+    page.wait_for_url("**/tables")
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
 @pytest.mark.parametrize("page", ["de"], indirect=True)
 def test_a_rule_is_stated_by_keyboard(page, studio_folder):
     """A button adds the fields of a rule, and its first field has the focus."""

@@ -545,6 +545,18 @@ def test_a_unit_that_is_there_once_has_no_id_and_one_record():
     assert forms.protect(document, SubmittedForm([("rows", "many")])) == document
 
 
+def test_a_page_does_not_go_on_without_the_rows_of_a_unit():
+    """The starter specification leaves the number open; a change that is only applied needs no answer."""
+    assert forms.protect({}, SubmittedForm([("data.source", "a")])) == {"data": {"source": "a"}}
+    starter = {"privacy": {"max_records": 0}}
+    for chosen, field in (([], "rows"), ([("rows", "many")], "privacy.max_records")):
+        with refused("spec.form-rows-not-chosen") as caught:
+            forms.protect(starter, SubmittedForm([("next", "tables"), *chosen]))
+        assert [*caught.value.errors] == [field]
+    document = forms.protect(starter, SubmittedForm([("rows", "once"), ("next", "tables")]))
+    assert document["privacy"]["max_records"] == 1
+
+
 def test_settings_are_counted_that_a_document_states():
     assert forms.number_stated({}) == 0
     assert forms.number_stated({"privacy": {"delta": 1e-9, "cap": {"rho": 1}}, "data": {"source": "a"}}) == 2

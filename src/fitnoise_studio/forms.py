@@ -369,6 +369,16 @@ def protect(document: Document, form: SubmittedForm) -> Document:
             _merge(out, form)
         with refusals.for_field("cap"):
             _cost(out, ("privacy", "cap"), form, "cap")
+        with refusals.for_field("privacy.max_records" if form.get("rows") == "many" else "rows"):
+            # A page that goes on needs the answer; one that only applies a change does not.
+            if "next" in form and not rows_of(out):
+                raise FormError(
+                    "form-rows-not-chosen",
+                    "The form does not say how often one unit can be in the data.",
+                    "The privacy cost depends on it.",
+                    "Choose once, or several times with the largest number of records.",
+                    "Nothing was changed.",
+                )
     return out
 
 

@@ -8,8 +8,9 @@
   // What is written in other forms than the one that was sent, and not sent yet, outlives the parts that are replaced.
   // Those that are live are sent as they are written to, and name tables by their places.
   const known = (x) => [(x.closest("fieldset") || x.form).querySelector("legend")?.textContent, x.form.dataset.as || "",
-    x.name, x.type === "checkbox" ? x.value : ""].join("|");
+    x.name, /checkbox|radio/.test(x.type) ? x.value : ""].join("|");
   const told = (x) => (x.type === "checkbox" ? x.checked : x.value);
+  const given = (x) => (x.type === "radio" ? x.form.elements[x.name].value : told(x)); // of all radio buttons of a name
   const asMade = (x) => (x.type === "checkbox" ? x.defaultChecked
     : x.options ? ([...x.options].find((o) => o.defaultSelected) || x.options[0] || {}).value : x.defaultValue);
   const fields = (part) => [...part.querySelectorAll("form:not([data-live]) [name]:not([type=hidden])")];
@@ -34,7 +35,7 @@
   function mark() {
     for (const x of document.querySelectorAll("main form [name][id]:not([type=hidden])")) {
       const own = refused.get(known(x)), there = document.getElementById(x.id + "-wrong");
-      const wrong = own !== undefined && own.value === told(x);
+      const wrong = own !== undefined && own.value === given(x);
       if (!wrong && own !== undefined) refused.delete(known(x));
       if (!wrong && there && there.dataset.told) {
         there.remove();
@@ -47,7 +48,7 @@
       said.id = x.id + "-wrong";
       said.dataset.told = "1";
       said.append(...own.nodes.map((node) => node.cloneNode(true)));
-      const row = x.closest(".margin, .code-row, .span"), legend = x.type === "checkbox" && x.closest("fieldset")?.querySelector("legend");
+      const row = x.closest(".margin, .code-row, .span"), legend = /checkbox|radio/.test(x.type) && x.closest("fieldset")?.querySelector("legend");
       if (row) row.append(said); else if (legend) legend.after(said); else x.before(said);
       x.dataset.help = x.getAttribute("aria-describedby") || "";
       x.setAttribute("aria-describedby", `${x.dataset.help} ${said.id}`.trim());
@@ -73,7 +74,7 @@
   }
 
   // A field in the words of its form: the heading of its part, and its label.
-  const named = (x) => [x.closest("fieldset")?.querySelector("legend"), ...(x.type === "checkbox" ? [] : x.labels)]
+  const named = (x) => [x.closest("fieldset")?.querySelector("legend"), ...(/checkbox|radio/.test(x.type) ? [] : x.labels)]
     .filter(Boolean).map((y) => y.textContent.replace(/[\s±]+$/, "").trim()).join(", ");
 
   // The field of a refused value; of a form that was replaced, the one in its place. The summary leads to each.
@@ -81,7 +82,7 @@
     for (const p of document.querySelectorAll("#alert [data-field]")) {
       const x = [...form.elements].find((y) => y.name === p.dataset.field && y.id && y.type !== "hidden");
       if (!x) continue;
-      refused.set(known(x), { value: told(x), nodes: [...p.childNodes].map((node) => node.cloneNode(true)) });
+      refused.set(known(x), { value: given(x), nodes: [...p.childNodes].map((node) => node.cloneNode(true)) });
       const link = document.createElement("a");
       link.href = "#" + x.id;
       link.append(`${named(x)}: `, ...p.childNodes);
