@@ -60,7 +60,7 @@ COMMANDS = [
     "new", "plan", "count", "count keys", "release", "series status", "series write", "tables", "ask", "combine",
     "integers", "write report", "write export", "write tables", "write covariances",
     "write microdata", "write record", "verify",
-    "ledger show", "ledger cap", "ledger open", "ledger head", "ledger verify", "studio",
+    "ledger show", "ledger create", "ledger cap", "ledger open", "ledger head", "ledger verify", "studio",
 ]  # fmt: skip
 RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
 UNIT = PrivacyUnit().describe()

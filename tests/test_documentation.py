@@ -13,6 +13,7 @@ import pytest
 import fitnoise as fn
 from engines import POSTGRESQL, SPARK, connected, postgresql, spark
 from fitnoise.interfaces.cli import cli
+from fitnoise.ledgers import create
 from fitnoise_lab import baselines, gallery, strategies
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -39,6 +40,11 @@ POST = pytest.param(
     {"is_verified": True, "children": 6000.0},
     marks=pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform"),
 )
+LEDGERS = pytest.param(
+    "ledgers",
+    {"is_verified": True, "kinds": ["charge", "answers"]},
+    marks=pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform"),
+)
 SLOW = pytest.param("mathematics/tight_constraints", {}, marks=pytest.mark.slow)
 """This page tries every mechanism for 751 results."""
 
@@ -55,6 +61,7 @@ SLOW = pytest.param("mathematics/tight_constraints", {}, marks=pytest.mark.slow)
         SEALED,
         SPARKED,
         POST,
+        LEDGERS,
         SLOW,
     ],
 )
@@ -66,6 +73,13 @@ def test_examples_run(name, expected, tmp_path, monkeypatch):
         with connected(postgresql()) as db:
             db.exec_driver_sql("DROP SCHEMA IF EXISTS census CASCADE")
         monkeypatch.setenv("CENSUS_URL", postgresql().render_as_string(hide_password=False))
+    if name == "ledgers":
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        url = postgresql().update_query_dict({"schema": "on_the_page"}).render_as_string(hide_password=False)
+        monkeypatch.setenv("LEDGER_URL", url)
+        with connected(postgresql()) as db:
+            db.exec_driver_sql("DROP SCHEMA IF EXISTS on_the_page CASCADE")
+        create("env:LEDGER_URL")
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) > 1

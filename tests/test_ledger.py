@@ -5,6 +5,7 @@ What it comes to after any sequence of caps and charges is tested in `test_ledge
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -936,7 +937,7 @@ def test_a_ledger_in_memory_is_forgotten(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(Fraction(1)), {})
-        assert (ledger.verify(), ledger.lasting) == (1, False)
+        assert (ledger.verify(), ledger.file) == (1, None)
     with Ledger(":memory:") as ledger:
         assert ledger.verify() == 0
     assert not Path(":memory:").exists()
@@ -1078,16 +1079,22 @@ def test_a_folder_a_dangling_link_and_a_missing_folder_are_refused(tmp_path: Pat
     assert list(tmp_path.iterdir()) == [link]
 
 
-def test_a_file_system_that_cannot_link_is_an_error_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL])
+def test_a_file_system_that_cannot_link_is_refused_in_words_and_left_empty(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
+    """FAT, SMB, FUSE and mounts of object stores answer so. A ledger that is there already opens."""
+
     def hardlink_to(self: Path, target: str) -> None:
-        raise PermissionError(1, "Operation not permitted")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
-    with refused("ledger.ledger-unusable"):
-        Ledger(tmp_path / "ledger.db")
-    assert list(tmp_path.iterdir()) == []
+    (folder := tmp_path / "share").mkdir()
+    with refused("ledger.hard-link-refused") as caught:
+        Ledger(folder / "ledger.db")
+    assert caught.value.outcome == "Nothing was charged and nothing was changed."
+    assert list(folder.iterdir()) == []
+    Ledger(path).close()
 
 
 def test_a_ledger_left_in_another_journal_mode_is_one_file_again(path: Path) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.interfaces.exports.export import export, verify_export
     from fitnoise.interfaces.pages.report import report
     from fitnoise.kernel.formats import Format
-    from fitnoise.kernel.ledger import Ledger
     from fitnoise.kernel.units import Account, CountBasis, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
+    from fitnoise.ledgers import Ledger
     from fitnoise.mechanisms import finite as finite
     from fitnoise.mechanisms.projection import regions
     from fitnoise.planning import what_if as what_if
@@ -139,7 +139,7 @@ _ROOMS = {
     "interfaces.exports.export": ("export", "verify_export"),
     "interfaces.pages.report": ("report",),
     "kernel.formats": ("Format",),
-    "kernel.ledger": ("Ledger",),
+    "ledgers": ("Ledger",),
     "kernel.units": ("Account", "CountBasis", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
     "planning.comparison": ("Alternative", "Comparison", "compare", "plan"),
     "planning.free_queries": ("plan_free",),

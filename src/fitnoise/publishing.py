@@ -24,12 +24,13 @@ from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.counting import Counter, Dropped
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.designs._base import Answers
-from fitnoise.kernel.ledger import Ledger, LedgerEntry
+from fitnoise.kernel.ledger import LedgerEntry
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.measure import Measurement, Stages, is_unfinished, measure, sealed
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.series import draw, read_answers, touched
 from fitnoise.kernel.series import redraw as draw_again
+from fitnoise.ledgers import Ledger, exists, is_address
 from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.messages import Message, Notice, Value, ValueKind, english
 from fitnoise.planning.files import read_text, replace_file
@@ -69,8 +70,8 @@ def _with_ledger_file(function: Callable[P, R]) -> Callable[P, R]:
         file: Any = kwargs.get("ledger")
         if not isinstance(file, str | os.PathLike):
             return function(*args, **kwargs)
-        if not Path(file).is_file():  # opening would make a new ledger, which knows nothing
-            raise missing_ledger(Path(file), "Nothing was verified.")
+        if not is_address(file) and not Path(file).is_file():  # opening would make a new ledger, which knows nothing
+            raise missing_ledger(file, "Nothing was verified.")
         with Ledger(file) as book:
             kwargs["ledger"] = book
             return function(*args, **kwargs)
@@ -78,7 +79,9 @@ def _with_ledger_file(function: Callable[P, R]) -> Callable[P, R]:
     return opening
 
 
-def missing_ledger(file: Path, outcome: str, action: str = "Check the path of the ledger.") -> LedgerError:
+def missing_ledger(
+    file: str | os.PathLike[str], outcome: str, action: str = "Check the path of the ledger."
+) -> LedgerError:
     """Return the error for a ledger whose file does not exist.
 
     Args:
@@ -86,7 +89,7 @@ def missing_ledger(file: Path, outcome: str, action: str = "Check the path of th
         outcome: The sentence that states what did not happen.
         action: The sentence that states the remedy.
     """
-    return LedgerError("file-missing", f"There is no ledger {file.name!r}.", "", action, outcome)
+    return LedgerError("file-missing", f"There is no ledger {Path(file).name!r}.", "", action, outcome)
 
 
 verify = _with_ledger_file(verification.verify)
@@ -134,7 +137,8 @@ def release(
             session or its DataFrame. A file of counts from :func:`count` works, too. A database counts where it is;
             give "env:NAME" (an environment variable with its URL), a URL without a password, or an Engine of
             SQLAlchemy.
-        ledger: The ledger, or its file (made if it does not exist). It is charged before any noise is drawn.
+        ledger: The ledger, its file (made if it does not exist), or its address (`env:NAME`, or a URL of PostgreSQL
+            without a password). It is charged before any noise is drawn.
         directory: The directory for the release, which must not exist, or be empty. None writes nothing.
         tables: The names of the tables to write there as files; None writes all. The others can be rebuilt at any time.
         table: The table of a database or a DuckDB file, or the sheet of an Excel file; overrides the plan's.
@@ -210,7 +214,7 @@ def release(
     # in this order: after an error the stack closes the ledger, and then its entries are read for the outcome
     with course.stating_outcome(), contextlib.ExitStack() as stack:
         # a new ledger is made after the rehearsal, so that no error before it leaves a file
-        book = _opened_ledger(ledger, stack) if isinstance(ledger, Ledger) or Path(ledger).exists() else None
+        book = _opened_ledger(ledger, stack) if isinstance(ledger, Ledger) or exists(ledger) else None
         if supersedes is not None:
             if book is None:
                 raise missing_ledger(Path(str(ledger)), _NOTHING, "Give the ledger that charged the earlier release.")
@@ -270,8 +274,8 @@ def _enter(stage: str, progress: Callable[[str], None]) -> None:
 
 
 def _path(path: str | os.PathLike[str] | Ledger | None) -> str | None:
-    """Return a path as the caller gave it; None for an open ledger, or without a path."""
-    return None if path is None or isinstance(path, Ledger) else os.fspath(path)
+    """Return a path as the caller gave it; None for an open ledger or an address, or without a path."""
+    return None if path is None or isinstance(path, Ledger) or is_address(path) else os.fspath(path)
 
 
 def _refuse_revision(supersedes: str | os.PathLike[str] | None, reason: str | None, *, is_series: bool) -> None:
@@ -395,7 +399,7 @@ def _refuse_call(
     is_repeat: bool,
 ) -> None:
     """Raise an error if these arguments cannot make a release."""
-    if not ledger.lasting if isinstance(ledger, Ledger) else str(ledger) == ":memory:":
+    if ledger.file is None if isinstance(ledger, Ledger) else str(ledger) == ":memory:":
         raise LedgerError(
             "ledger-in-memory",
             "The ledger is in memory, and its entries are lost with the process.",
@@ -589,11 +593,11 @@ class _Course:
         # without a salt no charge was tried; with one, the process may have been interrupted while it was written
         if stages.charge is not None or stages.salt is None:
             return stages.charge, True
-        file = self._ledger.file if isinstance(self._ledger, Ledger) else Path(self._ledger)
+        ledger = self._ledger
         try:
-            if file is None or not file.exists():
+            if not isinstance(ledger, Ledger) and not exists(ledger):
                 return None, False
-            with Ledger(file) as book:
+            with contextlib.nullcontext(ledger) if isinstance(ledger, Ledger) else Ledger(ledger) as book:
                 entries = [e for e in book.entries() if e.kind in ("charge", "period")]
         except (FitnoiseError, OSError):
             return None, False
@@ -952,8 +956,8 @@ def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack)
     """
     if isinstance(ledger, Ledger):
         return ledger
-    if not Path(ledger).exists():
-        raise missing_ledger(Path(ledger), "Nothing was drawn.")
+    if not exists(ledger):
+        raise missing_ledger(ledger, "Nothing was drawn.")
     return stack.enter_context(Ledger(ledger))
 
 

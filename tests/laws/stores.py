@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -11,20 +12,23 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import cast
 
+from engines import POSTGRESQL, connected, postgresql
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.ledger import Account, Ledger, LedgerEntry
 from fitnoise.kernel.ledger.sqlite import SqliteStore
 from fitnoise.kernel.ledger.store import Row, Store
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import PrivacyUnit
+from fitnoise.ledgers import PostgresStore, create, creation
 
 SURVEY = Account("survey", PrivacyUnit())
 RACERS = 4
@@ -38,10 +42,12 @@ class StoreKind:
     Args:
         open: Opens the store at a path, and makes it if nothing is there.
         cut: Removes the last row of the store at a path, as a person with write access can.
+        replace: Puts a copy in the place of the store at a path.
     """
 
     open: Callable[[Path], Store]
     cut: Callable[[Path], None]
+    replace: Callable[[Path], None]
 
 
 class LinesStore:
@@ -91,6 +97,12 @@ class LinesStore:
         self._handle.close()
 
 
+def replace_file(path: Path) -> None:
+    copy = path.with_name("copy")
+    shutil.copy(path, copy)
+    copy.replace(path)
+
+
 def cut_lines(path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     os.truncate(path, sum(map(len, lines[:-1])))
@@ -104,7 +116,66 @@ def cut_sqlite(path: Path) -> None:
         db.execute(sql)
 
 
-KINDS = {"sqlite": StoreKind(SqliteStore, cut_sqlite), "lines": StoreKind(LinesStore, cut_lines)}
+def schema_of(path: Path) -> str:
+    """Return the schema that has the store of a path in the tests' server of PostgreSQL."""
+    return f"l{hashlib.sha256(str(path).encode()).hexdigest()[:20]}"
+
+
+def postgresql_address(path: Path) -> str:
+    """Return the address of the store of a path. Other processes find the server in their environment."""
+    url = postgresql_url()
+    return f"{url}{'&' if '?' in url else '?'}schema={schema_of(path)}"
+
+
+@cache
+def postgresql_url() -> str:
+    return os.environ.get("FITNOISE_TEST_SERVER") or postgresql().render_as_string(hide_password=False).replace(
+        ":@", "@"
+    )
+
+
+def open_postgresql(path: Path) -> Store:
+    address = postgresql_address(path)
+    with suppress(LedgerError):
+        create(address)
+    return PostgresStore(address)
+
+
+def execute(*statements: str) -> None:
+    """Execute statements in one transaction as the owner of the tests' server, who may do anything."""
+    with connected(postgresql_url()) as db:
+        for statement in statements:
+            db.exec_driver_sql(statement)
+
+
+def cut_postgresql(path: Path) -> None:
+    table = f"{schema_of(path)}.entries"
+    execute(
+        f"ALTER TABLE {table} DISABLE TRIGGER entries_keep",
+        f"DELETE FROM {table} WHERE sequence = (SELECT max(sequence) FROM {table})",
+        f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER entries_keep",
+    )
+
+
+def replace_postgresql(path: Path) -> None:
+    schema = schema_of(path)
+    old = f"o{uuid.uuid4().hex}"
+    execute(
+        f"ALTER SCHEMA {schema} RENAME TO {old}",
+        *creation(schema),
+        f"INSERT INTO {schema}.entries SELECT * FROM {old}.entries ORDER BY sequence",
+        f"ALTER TABLE {schema}.ledger DISABLE TRIGGER ledger_keep",
+        f"UPDATE {schema}.ledger SET id = (SELECT id FROM {old}.ledger)",
+        f"ALTER TABLE {schema}.ledger ENABLE ALWAYS TRIGGER ledger_keep",
+    )
+
+
+KINDS = {
+    "sqlite": StoreKind(SqliteStore, cut_sqlite, replace_file),
+    "lines": StoreKind(LinesStore, cut_lines, replace_file),
+}
+if POSTGRESQL:
+    KINDS["postgresql"] = StoreKind(open_postgresql, cut_postgresql, replace_postgresql)
 
 
 def row(sequence: int) -> Row:
@@ -193,16 +264,14 @@ def check_owner(kind: StoreKind, folder: Path) -> None:
 
 def check_replaced(kind: StoreKind, folder: Path) -> None:
     """A store that another one replaces is noticed: before a charge, and between charging and committing."""
-    path, copy = folder / "replaced", folder / "copy"
+    path = folder / "replaced"
     with Ledger.from_store(kind.open(path)) as ledger:
         charge(ledger)
-        shutil.copy(path, copy)
-        copy.replace(path)
+        kind.replace(path)
         assert is_refused(lambda: charge(ledger), "ledger.file-replaced"), "a replaced store is charged"
     with closing(kind.open(path)) as store, store.transaction(write=True):
         assert store.identity() == store.opened_identity, "a store takes itself for another"
-        shutil.copy(path, copy)
-        copy.replace(path)
+        kind.replace(path)
         assert store.identity() != store.opened_identity, "a replacement goes unnoticed"
 
 
@@ -273,6 +342,8 @@ def start(act: str, *arguments: object) -> subprocess.Popen[str]:
     """Return a process of its own that runs `race` or `kill` of this file."""
     command = [sys.executable, "-c", f"import sys; from laws import stores; stores.{act}(*sys.argv[1:])"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    if arguments[0] == "postgresql":
+        environment |= {"FITNOISE_TEST_SERVER": postgresql_url()}
     return subprocess.Popen([*command, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, text=True)
 
 

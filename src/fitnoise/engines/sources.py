@@ -329,7 +329,7 @@ def _sqlstate(error: Exception) -> str:
     return ""
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Return the kind of an engine's error, with its SQLSTATE code and the line of a CSV file, without its text."""
     reason = type(error).__name__
     state = _sqlstate(error)
@@ -355,7 +355,7 @@ def quietly(action: Callable[[], _T], failed: DataError) -> _T:
         UnreadableRecords: The action failed. The code, the given sentence and the outcome are those of `failed`.
         DataError: Memory was exhausted, or the action raised this error.
     """
-    return failures.quietly(action, failed, _reason)
+    return failures.quietly(action, failed, reason_of)
 
 
 def not_counted(what: str, advice: str) -> DataError:

@@ -77,6 +77,18 @@ _FLOAT = _Float()
 _FILE = click.Path(path_type=Path)
 
 
+class _PathOrAddress(click.Path):
+    """The path of a ledger, or its address on a server, which stays the text that was given."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from fitnoise.ledgers import is_address
+
+        return value if is_address(value) else super().convert(value, param, ctx)
+
+
+_LEDGER_PATH = _PathOrAddress(path_type=Path)
+
+
 def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | None) -> Fraction | None:
     """Return the exact number, or raise a usage error."""
     from fitnoise.request.documents import exact_number
@@ -174,7 +186,7 @@ HEADINGS = {
         "combine",
         *(f"write {kind}" for kind in ("report", "export", "tables", "covariances", "microdata", "record")),
     ],
-    "Keep the ledger": [f"ledger {task}" for task in ("show", "cap", "open", "head", "verify")],
+    "Keep the ledger": [f"ledger {task}" for task in ("show", "create", "cap", "open", "head", "verify")],
     "In the browser": ["studio"],
 }
 """The commands under each heading of the help, in order."""
@@ -280,7 +292,7 @@ _CHOSEN = "fitnoise.ledger"
 """The key of a context under which a ledger is that the environment names."""
 
 
-def _choose_ledger(context: click.Context, _option: click.Parameter, file: Path | None) -> Path:
+def _choose_ledger(context: click.Context, _option: click.Parameter, file: Path | str | None) -> Path | str:
     """Return the given ledger, or the one that the environment names; raise a usage error without one."""
     if file is not None:
         return file
@@ -291,12 +303,15 @@ def _choose_ledger(context: click.Context, _option: click.Parameter, file: Path 
             f"{HOME} to the folder of ledger.sqlite. Nothing was done.",
             context,
         )
-    context.meta[_CHOSEN] = Path(home or "") / (name or "ledger.sqlite")
-    return Path(context.meta[_CHOSEN])
+    from fitnoise.ledgers import is_address
+
+    chosen = name if name and is_address(name) else Path(home or "") / (name or "ledger.sqlite")
+    context.meta[_CHOSEN] = chosen
+    return chosen
 
 
 def _ledger(text: str) -> click.Option:
-    return _file("--ledger ledger_file", f"{text} {_ENVIRONMENT}", callback=_choose_ledger)
+    return _option("--ledger ledger_file", f"{text} {_ENVIRONMENT}", type=_LEDGER_PATH, callback=_choose_ledger)
 
 
 _ENVIRONMENT = f"Default: {LEDGER}."
@@ -409,7 +424,11 @@ _add(
         "free": [
             _flag("--free", "Plan further tables that do not raise the joint cost of plans on the same records."),
             _file("--composed-with files", "Plan that is measured on the same records; repeatable.", multiple=True),
-            _file("--ledger ledger_file", "Use every plan that is charged to the account of this ledger instead."),
+            _option(
+                "--ledger ledger_file",
+                "Use every plan that is charged to the account of this ledger instead.",
+                type=_LEDGER_PATH,
+            ),
         ],
     },
     examples=(
@@ -458,6 +477,7 @@ _add(
         "fitnoise release plan.json lake/ --ledger budget.sqlite -o release/ --no-tables",
         "fitnoise release plan.json env:CENSUS_URL --table census.people --ledger budget.sqlite -o release/",
         "fitnoise release plan.json spark:census.people --ledger budget.sqlite -o release/",
+        "fitnoise release plan.json people.parquet --ledger env:LEDGER_URL -o release/",
         'fitnoise release plan.json new.csv --ledger budget.sqlite -o new/ --supersedes old/ --reason "new weights"',
         "fitnoise release plan.json march.csv --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/",
     ),
@@ -595,7 +615,7 @@ _add(
     """,
     [
         click.Argument(["path"], type=_FILE),
-        _file("--ledger ledger_file", "Ledger: check that the release was charged to it."),
+        _option("--ledger ledger_file", "Ledger: check that the release was charged to it.", type=_LEDGER_PATH),
         _file(
             "--report reports", "Report: check that it is the report of PATH, byte for byte; repeatable.", multiple=True
         ),
@@ -809,7 +829,7 @@ _add(
 
 # Ledger
 
-_LEDGER_FILE = click.Argument(["file"], type=_FILE, required=False, callback=_choose_ledger)
+_LEDGER_FILE = click.Argument(["file"], metavar="[LEDGER]", type=_LEDGER_PATH, required=False, callback=_choose_ledger)
 
 _CAP = (
     _option("--rho", "Cap on the total rho of the account (0.05, or a fraction: 1/20).", callback=_exact_rho),
@@ -885,6 +905,24 @@ _add(
     """,
     [_LEDGER_FILE, _file("--plan plan_file", "Plan whose account is opened.", required=True), _UNIT, *_CAP],
     examples=("fitnoise ledger open budget.sqlite --rho 0.1 --plan plan.json",),
+)
+
+_add(
+    "ledger create",
+    """Make an empty ledger in a database of PostgreSQL, as the owner of its tables.
+
+    LEDGER is env:NAME, a variable of the environment with the URL, or a URL without a password. Its parameter `schema`
+    names the schema (default: fitnoise). A file needs no such command: `fitnoise ledger open` makes it.
+    """,
+    [
+        click.Argument(["address"], metavar="LEDGER", type=_LEDGER_PATH),
+        _option("--role", "Role that may read and append entries, and nothing else."),
+        _flag("--print is_printed", "Print the SQL, and reach no server."),
+    ],
+    examples=(
+        "fitnoise ledger create env:LEDGER_OWNER_URL --role publisher",
+        "fitnoise ledger create postgresql:///budget --role publisher --print",
+    ),
 )
 
 _add(

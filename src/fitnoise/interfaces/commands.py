@@ -51,12 +51,14 @@ from fitnoise.interfaces.reports.releases import (
     verification_report,
 )
 from fitnoise.kernel.counting import Dropped
-from fitnoise.kernel.ledger import ChargeGroup, Ledger, Quote
+from fitnoise.kernel.ledger import ChargeGroup, Quote
+from fitnoise.kernel.ledger.rules import open_store
 from fitnoise.kernel.ledger.sqlite import SqliteStore
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import ChargedPlan, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy
+from fitnoise.ledgers import Ledger, create, exists, is_address
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.messages import COMPLETE_LANGUAGES, Message, Value, ValueKind, check_language, english, map_messages
 from fitnoise.planning.accounting import Curve, curve
@@ -345,7 +347,7 @@ def _simulation_message(stage: int) -> Message:
 
 
 def plan_free_command(
-    spec: Path, files: tuple[Path, ...], ledger_file: Path | None, output: Path | None, as_json: bool
+    spec: Path, files: tuple[Path, ...], ledger_file: Path | str | None, output: Path | None, as_json: bool
 ) -> None:
     """Plan tables that cost nothing in addition to plans, or to all charges of a ledger."""
     if bool(files) == (ledger_file is not None):
@@ -358,7 +360,7 @@ def plan_free_command(
     if ledger_file is None:
         composed_with = [*map(Plan.load, files)]
     else:
-        if not ledger_file.exists():
+        if not exists(ledger_file):
             raise missing_ledger(ledger_file, "Nothing was planned.")
         with Ledger(ledger_file) as ledger:
             charged_account = account(publication.source, publication.unit, publication.workload.domain.axes)
@@ -427,7 +429,7 @@ def _data(sources: tuple[str, ...]) -> str | tuple[str, ...]:
 def release_command(
     plan_file: Path,
     data: tuple[str, ...],
-    ledger_file: Path,
+    ledger_file: Path | str,
     output: Path,
     table: str | None,
     key: Path | None,
@@ -482,19 +484,19 @@ def release_command(
         if period is not None:
             plan, rise = done.plan, Fraction(0) if done.charge is None else done.charge.rho
         answers = done.finite.values() if plan.questions else ()
-        receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, ledger_file, balance)
+        receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, _label(ledger_file), balance)
         values = tuple(Value(key, x) for key, x in _dropped(dropped_records).items())
         _print_report(receipt.adding(*superseded_section(done), Section(values=values)), as_json)
 
 
-def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_json: bool) -> None:
+def series_status_command(plan_file: Path, series: Path, ledger_file: Path | str, as_json: bool) -> None:
     """Show the state of each period of a series."""
     plan = Plan.load(plan_file)
     _print_report(periods_report(plan, list_periods(plan, ledger=ledger_file, series=series)), as_json)
 
 
 def series_write_command(
-    plan_file: Path, period: str, series: Path, ledger_file: Path, output: Path, redraw: bool, as_json: bool
+    plan_file: Path, period: str, series: Path, ledger_file: Path | str, output: Path, redraw: bool, as_json: bool
 ) -> None:
     """Write the release of a period that was drawn."""
     plan = Plan.load(plan_file)
@@ -858,7 +860,7 @@ def write_microdata_command(
 
 def verify_command(
     path: Path,
-    ledger_file: Path | None,
+    ledger_file: Path | str | None,
     reports: tuple[Path, ...],
     integers_folder: Path | None,
     combination: Path | None,
@@ -873,7 +875,7 @@ def verify_command(
             f"{path.name!r} is a plan, and --export is given. A plan has no exports. Give a release directory. "
             "Nothing was verified."
         )
-    if ledger_file is not None and not ledger_file.exists():
+    if ledger_file is not None and not exists(ledger_file):
         raise missing_ledger(ledger_file, "Nothing was verified.")
     with progress(Message("terminal.progress.verifying")), contextlib.ExitStack() as stack:
         ledger = None if ledger_file is None else stack.enter_context(Ledger(ledger_file))
@@ -907,7 +909,7 @@ def verify_command(
 
 
 def ledger_show_command(
-    file: Path, plan_files: tuple[Path, ...], delta: float | None, plot: Path | None, as_json: bool
+    file: Path | str, plan_files: tuple[Path, ...], delta: float | None, plot: Path | None, as_json: bool
 ) -> None:
     """Show the balances and the entries, and on request the charges of plans and the epsilon of all releases."""
     if delta is not None and not 0 < delta < 1:
@@ -927,7 +929,7 @@ def ledger_show_command(
         groups = (
             {b.account: ledger.groups(b.account) for b in balances} if delta is not None or plot is not None else {}
         )
-    leftover_files = leftovers(file.absolute().parent)
+    leftover_files = () if is_address(file) else leftovers(Path(file).absolute().parent)
     if len(plans) > 1:
         plan_sections = _rehearse_charges(file, list(zip(map(str, plan_files), plans, strict=True)))
     report = ledger_report(entries, balances, head, leftover_files).adding(*plan_sections)
@@ -949,7 +951,7 @@ def ledger_show_command(
 
 
 def ledger_cap_command(
-    file: Path,
+    file: Path | str,
     rho: Fraction | None,
     epsilon: Fraction | None,
     mu: Fraction | None,
@@ -966,9 +968,9 @@ def ledger_cap_command(
             "--account or --plan is needed, and only one of them. A cap belongs to an account. Give the data source "
             "(--account), or a plan of the account (--plan). Nothing was changed."
         )
-    if not file.exists():
+    if not exists(file):
         raise click.UsageError(
-            f"There is no ledger {file.name!r}. `fitnoise ledger open` makes one with the account of a plan. "
+            f"There is no ledger {Path(file).name!r}. `fitnoise ledger open` makes one with the account of a plan. "
             "Nothing was changed."
         )
     plan_account = None if plan_file is None else _plan_account(plan_file, unit)
@@ -981,7 +983,7 @@ def ledger_cap_command(
 
 
 def ledger_open_command(
-    file: Path,
+    file: Path | str,
     plan_file: Path,
     unit: str | None,
     rho: Fraction | None,
@@ -1014,7 +1016,7 @@ def ledger_open_command(
 CAPPED = "The cap is set, and in the ledger."
 
 
-def _show_capped(file: Path, as_json: bool) -> None:
+def _show_capped(file: Path | str, as_json: bool) -> None:
     with _after(CAPPED):
         ledger_show_command(file, (), None, None, as_json)
 
@@ -1032,7 +1034,19 @@ def _only_cap(rho: Fraction | None, epsilon: Fraction | None, mu: Fraction | Non
     return caps
 
 
-def ledger_head_command(file: Path, as_json: bool) -> None:
+def ledger_create_command(address: Path | str, role: str | None, is_printed: bool, as_json: bool) -> None:
+    """Make a ledger in a database, or print the SQL that makes it."""
+    statements = create(str(address), role, run=not is_printed)
+    if as_json:
+        emit_json({"statements": statements})
+    elif is_printed:
+        for statement in statements:
+            emit(f"{statement};")
+    else:
+        emit(Message("terminal.ledger.created"))
+
+
+def ledger_head_command(file: Path | str, as_json: bool) -> None:
     """Print the head of a ledger."""
     _check_ledger(file)
     with progress(Message("terminal.progress.checking_chain")), Ledger(file) as ledger:
@@ -1043,7 +1057,7 @@ def ledger_head_command(file: Path, as_json: bool) -> None:
         emit(f"{number}:{digest}")
 
 
-def ledger_verify_command(file: Path, head: str | None, as_json: bool) -> None:
+def ledger_verify_command(file: Path | str, head: str | None, as_json: bool) -> None:
     """Check the chain of a ledger, and that it has a head."""
     if head is not None and not re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", head):
         raise click.UsageError(
@@ -1068,13 +1082,19 @@ def _chain_message(count: int, head: tuple[int, str]) -> Message:
     return Message(text_id, values) if count else Message("terminal.ledger.empty")
 
 
-def name_ledger(file: Path) -> None:
+def name_ledger(file: Path | str) -> None:
     """Name the ledger that the environment chose, before anything is done with it."""
-    say(Message("terminal.ledger.chosen", (Value("file", str(file)),)))
+    say(Message("terminal.ledger.chosen", (Value("file", _label(file)),)))
 
 
-def _check_ledger(file: Path, *advice: str) -> None:
-    if not file.exists():
+def _label(ledger_file: Path | str) -> str:
+    """Return the text that names a ledger in an output, without the host and the user of a URL."""
+    text = str(ledger_file)
+    return "postgresql://…" if is_address(ledger_file) and not text.startswith("env:") else text
+
+
+def _check_ledger(file: Path | str, *advice: str) -> None:
+    if not exists(file):
         raise missing_ledger(file, "Nothing was changed.", *advice)
 
 
@@ -1227,7 +1247,7 @@ def _after(done: str | None) -> Iterator[None]:
         raise
 
 
-def _balance(file: Path, account: Account) -> Quote | None:
+def _balance(file: Path | str, account: Account) -> Quote | None:
     """Return the balance of an account after a release; None, with a word on stderr, where it cannot be read now."""
     try:
         with Ledger(file) as ledger:
@@ -1238,9 +1258,9 @@ def _balance(file: Path, account: Account) -> Quote | None:
         return None
 
 
-def _spent(file: Path, account: Account) -> Fraction | None:
+def _spent(file: Path | str, account: Account) -> Fraction | None:
     """Return the ρ that an account has spent: 0 without a ledger file, None if no bound is known."""
-    if not file.exists():
+    if not exists(file):
         return Fraction(0)
     with Ledger(file) as ledger:
         return ledger.balance(account).spent
@@ -1277,12 +1297,12 @@ def _remaining_releases(ledger: Ledger, plan: Plan) -> Section:
     return more_section(quote, plan.loss, plan.publication.delta)
 
 
-def _rehearse_charges(file: Path, plans: Sequence[tuple[str, Plan]]) -> list[Section]:
+def _rehearse_charges(file: Path | str, plans: Sequence[tuple[str, Plan]]) -> list[Section]:
     """Return the charges of plans with names, one after the other, and the balances of their accounts after them.
 
     A copy of the ledger in memory is charged, by the rules of the ledger. A charge that does not fit is left out.
     """
-    with contextlib.closing(SqliteStore(file)) as source, contextlib.closing(SqliteStore(":memory:")) as copy:
+    with contextlib.closing(open_store(file)) as source, contextlib.closing(SqliteStore(":memory:")) as copy:
         with source.transaction(write=False), copy.transaction(write=True):
             for row in source.rows():
                 copy.append(row)

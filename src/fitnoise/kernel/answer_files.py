@@ -189,7 +189,7 @@ class Room:
         # The bytes are on the disk before the ledger names them. The name of the file is given inside its transaction.
         self._on_disk(partial(self._draft.write, serialise(answers, length)), _UNRECORDED)
         name_the_file = partial(self._on_disk, partial(self._draft.move_to, path), _UNRECORDED)
-        return ledger.answer(charge, _digest(answers), name_the_file)
+        return ledger.answer(charge, answers_digest(y for part in answers for y in part), name_the_file)
 
     def _on_disk(self, action: Callable[[], None], outcome: str) -> None:
         """Do something with the draft; raise LedgerError with this outcome if the disk refuses."""
@@ -212,10 +212,6 @@ class Room:
 
     def __exit__(self, *_: object) -> None:
         self._draft.close()
-
-
-def _digest(answers: Sequence[Answers]) -> str:
-    return answers_digest(y for part in answers for y in part)
 
 
 @final

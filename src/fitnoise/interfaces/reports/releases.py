@@ -47,7 +47,7 @@ def receipt_report(
     directory: Path,
     table_names: Sequence[str],
     rise: Fraction,
-    ledger_file: Path,
+    ledger_file: Path | str,
     balance: Quote | None,
 ) -> Report:
     """Return the released and charged quantities.
@@ -58,7 +58,7 @@ def receipt_report(
         directory: The directory of the release.
         table_names: The names of the tables that have files.
         rise: The increase of the spent ρ.
-        ledger_file: The ledger that was charged.
+        ledger_file: The path of the ledger that was charged, or its address.
         balance: The spent cost and the rest; None if the ledger could not be read.
     """
     table_count = sum(len(p.workload.tables) for p in plan.publication.groups)
@@ -104,7 +104,7 @@ def receipt_report(
     )
 
 
-def _ledger(file: Path, balance: Quote | None) -> Iterator[Section]:
+def _ledger(file: Path | str, balance: Quote | None) -> Iterator[Section]:
     """Yield the ledger that was charged, and the balance of the account if it could be read."""
     values = (Value("ledger", str(file)),)
     ledger = Section(Message("report.section.ledger"), (Message("report.receipt.ledger", values),), values)

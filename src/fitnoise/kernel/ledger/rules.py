@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from fitnoise.errors import LedgerError
 from fitnoise.kernel.checks import are_confusable, describe_value, is_digest
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fitnoise.kernel.ledger.store import Row, Store
+
+SERVERS: Final[list[Callable[[str], Store]]] = []
+"""The function that opens the store at an address. `fitnoise.ledgers` adds it, because the kernel knows no server."""
 
 
 @final
@@ -120,7 +123,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         _refuse_unless_path(path)
         with ExitStack() as undo:
-            store = undo.enter_context(closing(SqliteStore(path)))
+            store = undo.enter_context(closing(open_store(path)))
             self._open(store)
             # Only now does the store stay open: if verification raised, the stack has closed it, and its file is free
             # again.
@@ -146,11 +149,6 @@ class Ledger:
     def file(self) -> Path | None:
         """The file, as an absolute path; `None` for a ledger that is lost when it is closed."""
         return self._store.file
-
-    @property
-    def lasting(self) -> bool:
-        """True if the ledger is a file, which remains after the ledger is closed."""
-        return self.file is not None
 
     def quote(
         self,
@@ -636,6 +634,23 @@ class Ledger:
             )
 
 
+def is_address(path: object) -> bool:
+    """Return True for the address of a ledger on a server: `env:NAME` or a URL."""
+    return isinstance(path, str) and (path.startswith("env:") or "://" in path)
+
+
+def open_store(path: str | os.PathLike[str]) -> Store:
+    """Return the store in the file at a path, or on a server.
+
+    Args:
+        path: The path, or an address (:func:`is_address`).
+
+    Raises:
+        LedgerError: The store cannot be opened.
+    """
+    return SERVERS[0](str(path)) if is_address(path) else SqliteStore(path)
+
+
 def _refuse_unless_path(path: str | os.PathLike[str]) -> None:
     """Raise LedgerError for anything but a path or a text that can name a file."""
     nameable = False
@@ -995,9 +1010,7 @@ def _otherwise(accounts: Sequence[Account], account: Account) -> str:
     """
     there = next((dict(a.cells) for a in accounts if a.unit == account.unit), {})
     names = [name for name, cells in account.cells if there.get(name, cells) != cells]
-    if not names:
-        return ""
-    return f", which promises other cells of {' and '.join(map(repr, names))}"
+    return f", which promises other cells of {' and '.join(map(repr, names))}" if names else ""
 
 
 def _find_full_quote(chain: list[LedgerEntry], request: _ChargeRequest, at_most: Fraction | None) -> Quote | None:

@@ -213,8 +213,17 @@ def _create(path: Path) -> None:
             os.close(handle)
             with closing(_connect(Path(name))) as db:
                 _initialise(db)
-            with suppress(FileExistsError):  # another process was first: then that one is the ledger
+            try:
                 path.hardlink_to(name)  # unlike a rename, this never replaces a file
+            except OSError as error:
+                if not isinstance(error, FileExistsError):  # else another process was first: then that is the ledger
+                    raise LedgerError(
+                        "hard-link-refused",
+                        f"The file system of the folder {path.parent} refused a hard link ({error.strerror}).",
+                        "A new ledger gets its name by one, so that no crash leaves half a ledger.",
+                        "Keep the ledger on a local disk, or in PostgreSQL.",
+                        "Nothing was charged and nothing was changed.",
+                    ) from error
         finally:
             Path(name).unlink(missing_ok=True)  # another process that opens the ledger first may take it for a leftover
     if not path.is_file():

@@ -48,7 +48,7 @@ class Store(Protocol):
             write: True to exclude all other writers.
 
         Raises:
-            LedgerError: The store cannot be used; nothing was kept. The code "writing-unknown" states another outcome.
+            LedgerError: The store cannot be used; nothing was kept, unless the error states another outcome.
         """
 
     def rows(self) -> Iterator[Row]:
