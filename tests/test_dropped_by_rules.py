@@ -12,7 +12,7 @@ import pytest
 import fitnoise as fn
 import zoo
 from engines import ENGINES
-from fitnoise.engines import duck, engine_check, open_counter, sql, statements
+from fitnoise.engines import databases, duck, engine_check, open_counter, sql, statements
 from fitnoise.engines.dialects import SQLITE
 from fitnoise.engines.histogram import HistogramCounter
 from fitnoise.engines.rules import RuleColumn
@@ -246,6 +246,7 @@ def test_an_engine_that_excludes_other_records_is_not_admitted(flaw, rules, monk
 def test_records_that_are_read_out_are_tried_by_the_same_rules(rules, drop, monkeypatch):
     """SQLite hands over its records, and this process applies the rules."""
     with contextlib.closing(sqlite3.connect(":memory:")) as connection, few("words", "range"):
+        connection.create_function(statements.NUMBER_FUNCTION, 1, databases._number)  # as a session has it
         how = {"d": SQLITE, "fetch": lambda statement: [connection.execute(statement).fetchall()], "drop": drop}
         tried(rules, **how)
         original = RuleColumn.cells
