@@ -40,6 +40,7 @@ from fitnoise.solving.sectors import (
     TableBlock,
     TableGroup,
     axes_by_attribute,
+    no_possible_record,
     sectors_of_tables,
 )
 
@@ -108,13 +109,7 @@ def decompose_by_class(
                     "Nothing was planned.",
                 )
         if is_planned and len(blocks) == before:
-            raise WorkloadError(
-                "no-possible-record",
-                f"The table {table.name!r} counts only combinations of values that no record can have.",
-                "All numbers of such a table are 0.",
-                "Remove this table, or correct the rules or its groups.",
-                "Nothing was planned.",
-            )
+            raise no_possible_record(f"The table {table.name!r}")
     groups, shift = sectors_of_tables(tables, np.array(lengths, dtype=np.int64), bases)
     if possible is not None:
         bound, shape = [POSSIBLE], (int(possible.sum()),)

@@ -1135,6 +1135,17 @@ def _lifts(
     ], shift
 
 
+def no_possible_record(table: str) -> WorkloadError:
+    """Return the error of a table all of whose numbers are 0 by the rules."""
+    return WorkloadError(
+        "no-possible-record",
+        f"{table} counts only combinations of values that no record can have.",
+        "All numbers of such a table are 0.",
+        "Remove this table, or correct the rules or its groups.",
+        "Nothing was planned.",
+    )
+
+
 def integer_basis(rows: Array) -> NDArray[np.int64]:
     """Return an integer basis B of the row space, shape (rank, n_o).
 
@@ -1152,13 +1163,7 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     distinct = np.unique(unique[:, ~zero], axis=0)
     distinct = distinct[distinct.any(axis=1)]
     if not len(distinct):
-        raise WorkloadError(
-            "no-possible-record",
-            "A table counts only combinations of values that no record can have.",
-            "All numbers of such a table are 0.",
-            "Remove this table, or correct the rules or its groups.",
-            "Nothing was planned.",
-        )
+        raise no_possible_record("A table")
     normalised = distinct / np.abs(distinct).max(axis=1, keepdims=True)  # the scale of queries must not matter
     rank = _rank(normalised)
     if rank == distinct.shape[1]:
