@@ -184,6 +184,21 @@ def test_the_kernel_refuses_answers_that_show_the_number_of_records():
         replace(order, unit=replace(PERSON, max_records=2))
 
 
+@given(st.integers(2, 12), st.booleans(), st.integers(1, 4), st.booleans())
+def test_rows_that_no_total_gives_keep_the_noise_of_the_number(cells, is_counted_here, largest, is_within):
+    """Each row is 1 for all cells but one, so their sum is n − 1 times the number of records."""
+    basis, names = (1 - np.eye(cells, dtype=int)).tolist(), ("a0",) if is_within else ()
+    structure = cells_over((2,), cells)
+    design = of_sectors(structure, (basis, {(): (np.eye(cells, dtype=int).tolist(), 1.0)}))
+    public = PublicCells((0,) if is_within else (), (0,) * cells, is_counted_here)
+    design = replace(design, structure=replace(structure, public=public))
+    unit = replace(PERSON, within=names, max_records=largest if is_within else 1)
+    single, replaced = cells - 1, 2 * unit.max_records**2
+    assert (max(design.profile()), design.unit_cost(Adjacency(unit))) == (single, replaced)
+    with refused("plan.number-of-records-measured") if single > 4 * replaced else contextlib.nullcontext():
+        design.check_totals(Adjacency(unit))
+
+
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["product form", "levels"])
 def test_other_mechanisms_measure_the_number_with_the_noise_of_a_record(name):

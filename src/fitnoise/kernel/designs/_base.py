@@ -321,8 +321,15 @@ class Design(abc.ABC):
         """Raise PlanError if the answers show a number of records that the adjacency does not protect.
 
         Args:
-            adjacency: The neighbour relation. Its unit names the attributes `within` whose totals are published; most
-                designs raise for these.
+            adjacency: The neighbour relation.
+        """
+        self.check_within(adjacency)
+
+    def check_within(self, adjacency: Adjacency) -> None:
+        """Raise PlanError if an answer shows totals that its unit excludes from protection; most designs raise for any.
+
+        Args:
+            adjacency: The neighbour relation. Its unit names the attributes `within` whose totals are published.
         """
         if adjacency.unit.within:
             raise PlanError(

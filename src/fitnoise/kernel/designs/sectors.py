@@ -497,7 +497,7 @@ class Strategy(GaussianDesign):
         if self.claim is not None and self._claimed(adjacency) is None:
             raise unproven_price()
 
-    def check_totals(self, adjacency: Adjacency) -> None:
+    def check_within(self, adjacency: Adjacency) -> None:
         """Raise PlanError unless the attributes `within` are exchangeable ones of the public cells.
 
         Then no row measures their totals (`Strategy`), and each answer differs for some two records that agree in these
@@ -506,9 +506,7 @@ class Strategy(GaussianDesign):
         """
         public, held = self.structure.public, adjacency.unit.within
         names = [] if public is None else [self.structure.names[i] for i in public.exchangeable]
-        if public is None and not held:
-            super().check_totals(adjacency)
-        elif not {*held} <= {*names} or ((held or self.fixes_size(adjacency)) and not adjacency.fixes_size):
+        if not {*held} <= {*names} or ((held or self.fixes_size(adjacency)) and not adjacency.fixes_size):
             raise PlanError(
                 "within-total-measured",
                 "The plan measures a number that the published totals give, its tables lack an attribute of within, or "
