@@ -14,6 +14,7 @@ from fitnoise.planning import joint_axes
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.shared_columns import counted_jointly
 from fitnoise.reading.covariances import covariances
+from fitnoise_check.exact import Wrong
 from fitnoise_check.plan import check
 from laws.releases import released
 from refused import refused
@@ -200,6 +201,15 @@ def test_the_checker_computes_the_charge_the_bound_and_the_variances(few_cells):
         sentences = [*check(plan.to_json().encode(), plan.hash)]
         assert any("charge as stated" in x for x in sentences)
         assert any("bound as stated" in x and "variances at most" in x for x in sentences)
+
+
+@pytest.mark.parametrize("k", [-1, 10**15])
+def test_the_checker_refuses_a_class_that_no_cell_can_have(plan, k):
+    """At once: it makes no list of all classes up to the largest number in a plan."""
+    document = json.loads(plan.to_json())
+    document["joint_axes"][0]["classes"]["age"][0] = k
+    with pytest.raises(Wrong, match="not from 0 to its number of cells"):
+        [*check(json.dumps(document).encode())]
 
 
 def test_without_noise_all_numbers_are_true(plan, rng, without_noise):

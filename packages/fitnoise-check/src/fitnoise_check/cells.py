@@ -74,7 +74,11 @@ def class_axes(plan, size):
             need(
                 len(row) == size[a] and {*map(type, row)} == {int}, "an attribute does not have one class for each cell"
             )
-            need({*range(max(row) + 1)} >= {*row, *column}, "a joint cell has a class that its attribute lacks")
+            need(
+                0 <= min(row) <= max(row) < len(row),
+                "an attribute has a class that is not from 0 to its number of cells",
+            )
+            need({*column} <= {*range(max(row) + 1)}, "a joint cell has a class that its attribute lacks")
             for k, n in sorted(Counter(row).items()):
                 out |= {f"{a} in class {k}": (" × ".join(x["attributes"]), a, k, n)} if n > 1 else {}
     return out
