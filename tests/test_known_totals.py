@@ -29,6 +29,7 @@ from fitnoise.solving import sectors
 from fitnoise.solving.sectors import CENTRE_BITS
 from fitnoise_check import plan as checker
 from fitnoise_check.exact import Wrong
+from laws.releases import drawn_errors
 from refused import refused
 from replayed_noise import Replay
 from tolerances import GAP, LOOSE, as_often_as
@@ -1027,17 +1028,8 @@ def unmeasured_change(plan):
 @pytest.mark.parametrize("public", [("f",), ("x",), ("f", "x")])
 def test_intervals_of_structured_tables_hold_as_often_as_they_say(public):
     """10,000 draws of the sampled noise: numbers are within their margins as often as stated."""
-    part = structured(public).table_part
-    names = [t.name for t in part.publication.workload.tables]
-    empty = np.zeros([ORDERED[a].size for a in public])
-    ends = np.cumsum(part.strategy.lengths)[:-1]
-    units = (np.split(row, ends) for row in np.eye(sum(part.strategy.lengths), dtype=np.int64))
-    rebuilt = [RebuiltTables(part, x, empty) for x in units]
-    effects = np.stack([np.concatenate([r.table(name).ravel() for name in names]) for r in rebuilt])
-    scales = np.concatenate([np.repeat(s, n) for s, n in part.strategy.runs])
-    noises = noise.discrete_gaussians(scales, np.full(len(scales), 10_000)).reshape(len(scales), -1).astype(float)
-    margins = np.concatenate([part.table_margins(name).ravel() for name in names])
-    inside = np.abs(noises.T @ effects) <= margins + 1e-9
+    errors, margins = drawn_errors(structured(public).table_part, np.zeros([ORDERED[a].size for a in public]))
+    inside = np.abs(errors) <= margins + 1e-9
     for j in np.flatnonzero(margins > 1e-6).tolist():
         assert as_often_as(inside[:, j], 0.95)
     assert inside[:, margins <= 1e-6].all()

@@ -27,6 +27,7 @@ from fitnoise.reading.registry import registry_record
 from fitnoise.request.known_totals import KnownTotals, confirmation, parse_totals
 from fitnoise_check import plan as checker
 from fitnoise_check.exact import Wrong
+from laws.releases import drawn_errors
 from refused import refused
 from replayed_noise import Replay
 from test_known_totals import (
@@ -324,16 +325,8 @@ def test_a_record_that_comes_or_goes_has_a_bound_if_the_number_was_public_before
 @pytest.mark.parametrize("public", [COUNTED, ELSEWHERE])
 def test_intervals_hold_as_often_as_they_say(public):
     """10,000 draws of the sampled noise: numbers are within their margins as often as stated."""
-    part = planned(public=public).table_part
-    names = [t.name for t in part.publication.workload.tables]
-    ends = np.cumsum(part.strategy.lengths)[:-1]
-    units = (np.split(row, ends) for row in np.eye(sum(part.strategy.lengths), dtype=np.int64))
-    rebuilt = [RebuiltTables(part, x, np.array(0.0)) for x in units]
-    effects = np.stack([np.concatenate([r.table(name).ravel() for name in names]) for r in rebuilt])
-    scales = np.concatenate([np.repeat(s, n) for s, n in part.strategy.runs])
-    noises = noise.discrete_gaussians(scales, np.full(len(scales), 10_000)).reshape(len(scales), -1).astype(float)
-    margins = np.concatenate([part.table_margins(name).ravel() for name in names])
-    inside = np.abs(noises.T @ effects) <= margins + 1e-9
+    errors, margins = drawn_errors(planned(public=public).table_part, np.array(0.0))
+    inside = np.abs(errors) <= margins + 1e-9
     for j in np.flatnonzero(margins > 1e-6).tolist():
         assert as_often_as(inside[:, j], 0.95)
     assert inside[:, margins <= 1e-6].all()

@@ -10,6 +10,8 @@ import numpy as np
 import fitnoise as fn
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import measure as measuring
+from fitnoise.kernel import noise as sampling
+from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.request.known_totals import parse_totals
 from fitnoise.request.views._base import SteppedView
 from laws.counting import counter_of_counts
@@ -40,6 +42,23 @@ def answered(plan, number=0):
     public = plan.publication.public
     totals = None if public is None else parse_totals("number.csv", "number\n100\n", public, plan.publication.domain)
     return fn.Release(plan, answers, outputs=outputs, public_totals=totals)
+
+
+def drawn_errors(part, *totals, number=10_000):
+    """Return the errors of all numbers of a part for draws of the kernel's noise, (draws, numbers), and their margins.
+
+    Args:
+        part: A part with Gaussian noise.
+        totals: Its public totals, if any, of data without records.
+        number: The number of draws.
+    """
+    names, lengths = part.publication.workload.tables.names, part.strategy.lengths
+    units = (np.split(row, np.cumsum(lengths)[:-1]) for row in np.eye(sum(lengths), dtype=np.int64))
+    rebuilt = (RebuiltTables(part, x, *totals) for x in units)
+    effects = np.stack([np.concatenate([tables.table(name).ravel() for name in names]) for tables in rebuilt])
+    scales = np.concatenate([np.repeat(s, n) for s, n in part.strategy.runs])
+    draws = sampling.discrete_gaussians(scales, np.full(len(scales), number)).reshape(len(scales), -1).astype(float)
+    return draws.T @ effects, np.concatenate([part.table_margins(name).ravel() for name in names])
 
 
 def check_further_columns(frame, table, domain):
