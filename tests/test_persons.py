@@ -1116,8 +1116,8 @@ def test_publications_by_an_id(tmp_path):
         assert (free_counts(plan) == ()) == (unit.id is not None)
         assert ("free" not in text) == (unit.id is not None)
     swap = fn.plan(workload, unit=by_id(1, REPLACE))
-    plain = fn.plan(workload, unit=fn.PrivacyUnit("person", 1, REPLACE), public=fn.KnownTotals((), "the register"))
-    assert swap.rho >= plain.rho * (1 - 1e-9)
+    public = fn.plan(workload, unit=fn.PrivacyUnit("person", 1, REPLACE), public=fn.KnownTotals((), "the register"))
+    assert swap.rho >= public.rho * (1 - 1e-9)
 
 
 LEFT_OUT = """
