@@ -1009,9 +1009,9 @@ def test_a_file_larger_than_any_ledger_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_ledger_may_be_as_large_as_it_may_be(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_MAX_BYTES", path.stat().st_size)
+    monkeypatch.setattr(sqlite, "MAX_BYTES", path.stat().st_size)
     Ledger(path).close()
-    monkeypatch.setattr(sqlite, "_MAX_BYTES", path.stat().st_size - 1)
+    monkeypatch.setattr(sqlite, "MAX_BYTES", path.stat().st_size - 1)
     with refused("ledger.file-too-large"):
         Ledger(path)
 

@@ -272,12 +272,12 @@ def test_a_busy_ledger_is_refused_in_time(address: str, monkeypatch: pytest.Monk
 def test_texts_are_as_long_as_in_files(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with fn.Ledger(address) as ledger:
         charge(ledger)
-        monkeypatch.setattr(ledgers, "_MAX_TEXT", 10)
+        monkeypatch.setattr(ledgers, "MAX_TEXT", 10)
         with refused("ledger.entries-too-large"):
             ledger.verify()
     monkeypatch.undo()
     store = PostgresStore(address)
-    monkeypatch.setattr(ledgers, "_MAX_TEXT", 3)
+    monkeypatch.setattr(ledgers, "MAX_TEXT", 3)
     with refused("ledger.entry-too-large"), store.transaction(write=True):
         store.append((2, *"abcdef", "long", "h"))
 

@@ -41,7 +41,9 @@ from fitnoise.engines.databases import ENVIRONMENT, database
 from fitnoise.engines.sources import reason_of
 from fitnoise.errors import DataError, LedgerError
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.ledger.entries import COLUMNS
 from fitnoise.kernel.ledger.rules import SERVERS, is_address
+from fitnoise.kernel.ledger.sqlite import FORMAT, MAX_BYTES, MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,9 +55,6 @@ if TYPE_CHECKING:
 __all__ = ["Ledger", "create", "creation", "exists", "is_address"]
 
 R = TypeVar("R")
-
-_FORMAT: Final = 7
-"""The format of the entries, which is that of files."""
 
 _MIN_VERSION: Final = 130000
 """The oldest server, as PostgreSQL numbers its versions: 13."""
@@ -75,13 +74,8 @@ _PAUSE_SECONDS: Final = 0.5
 _REPETITIONS: Final = 5
 """The number of repetitions of a transaction after serialisation failures."""
 
-_MAX_BYTES: Final = 2**28
-"""The largest number of bytes of all texts: that of a file."""
-
-_MAX_TEXT: Final = 2**26
-"""The largest number of bytes of one text: that of a file."""
-
-_COLUMNS: Final = ("kind", "source", "unit", "rho", "time", "detail", "previous", "digest")
+_TEXTS: Final = (*COLUMNS[1:], "digest")
+"""The columns of texts, after the number of an entry."""
 
 _SCHEMA: Final = "fitnoise"
 """The schema of a ledger whose address names none."""
@@ -128,7 +122,7 @@ def creation(schema: str, role: str | None = None) -> list[str]:
         schema: The schema of its tables.
         role: A role that may read and append; None grants nothing.
     """
-    columns = ", ".join(f"{name} text NOT NULL" for name in _COLUMNS)
+    columns = ", ".join(f"{name} text NOT NULL" for name in _TEXTS)
     function = "CREATE FUNCTION {}.{}() RETURNS trigger LANGUAGE plpgsql SET {} AS $${}$$"
     changes = "UPDATE OR DELETE OR TRUNCATE"
     row, each = "FOR EACH ROW EXECUTE FUNCTION", "FOR EACH STATEMENT EXECUTE FUNCTION"
@@ -137,7 +131,7 @@ def creation(schema: str, role: str | None = None) -> list[str]:
         f"CREATE TABLE {schema}.entries (sequence bigint PRIMARY KEY, {columns})",
         f"CREATE TABLE {schema}.ledger (format int NOT NULL, id text NOT NULL)",
         f"CREATE TABLE {schema}.turn ()",
-        f"INSERT INTO {schema}.ledger VALUES ({_FORMAT}, '{uuid.uuid4().hex}')",  # noqa: S608 - plain names
+        f"INSERT INTO {schema}.ledger VALUES ({FORMAT}, '{uuid.uuid4().hex}')",  # noqa: S608 - plain names
         function.format(schema, "keep", _PATH, _KEEP),
         function.format(schema, "follow", _PATH, _FOLLOW.format(schema=schema)),
         f"CREATE TRIGGER entries_follow BEFORE INSERT ON {schema}.entries {row} {schema}.follow()",
@@ -474,7 +468,7 @@ class PostgresStore:
                 "Check the address, or make a ledger with `fitnoise ledger create`.",
                 _NOTHING,
             )
-        columns = "\n".join(["sequence bigint t", *(f"{name} text t" for name in _COLUMNS)])
+        columns = "\n".join(["sequence bigint t", *(f"{name} text t" for name in _TEXTS)])
         follow = _FOLLOW.format(schema=self._schema)
         triggers = f"entries_follow 7 A t {follow}\nentries_keep 58 A t {_KEEP}"
         if (state.kind, state.columns, state.triggers) != ("r p f f f", columns, triggers):
@@ -489,10 +483,10 @@ class PostgresStore:
             self._run("SET LOCAL synchronous_commit = on")
         stated = self._run(f"SELECT format, id FROM ONLY {self._schema}.ledger").all()  # noqa: S608 - a plain name
         # The identity names a folder on this machine.
-        if len(stated) != 1 or stated[0][0] != _FORMAT or not re.fullmatch("[0-9a-f]{32}", stated[0][1]):
+        if len(stated) != 1 or stated[0][0] != FORMAT or not re.fullmatch("[0-9a-f]{32}", stated[0][1]):
             raise LedgerError(
                 "tables-format-unknown",
-                f"{self.where} has another format than {_FORMAT}, which this fitnoise reads and writes.",
+                f"{self.where} has another format than {FORMAT}, which this fitnoise reads and writes.",
                 "",
                 "Use the fitnoise that made it.",
                 _NOTHING,
@@ -515,21 +509,21 @@ class PostgresStore:
 
     def _read(self) -> list[Row]:
         """Return the committed rows, and remember their digest."""
-        lengths = " + ".join(f"octet_length({name})" for name in _COLUMNS)
-        longest = ", ".join(f"octet_length({name})" for name in _COLUMNS)
+        lengths = " + ".join(f"octet_length({name})" for name in _TEXTS)
+        longest = ", ".join(f"octet_length({name})" for name in _TEXTS)
         size, longest_text = self._run(
             f"SELECT coalesce(sum({lengths}), 0), coalesce(max(greatest({longest})), 0) "  # noqa: S608 - plain names
             f"FROM ONLY {self._schema}.entries"
         ).one()
-        if size > _MAX_BYTES or longest_text > _MAX_TEXT:
+        if size > MAX_BYTES or longest_text > MAX_TEXT:
             raise LedgerError(
                 "entries-too-large",
                 f"{self.where} has {size:,} bytes, and its longest text has {longest_text:,}.",
-                f"A ledger has at most {_MAX_BYTES:,} bytes, and a text at most {_MAX_TEXT:,}.",
+                f"A ledger has at most {MAX_BYTES:,} bytes, and a text at most {MAX_TEXT:,}.",
                 "Give the address of a ledger.",
                 _NOTHING,
             )
-        names = ", ".join(("sequence", *_COLUMNS))
+        names = ", ".join((*COLUMNS, "digest"))
         result = self._run(f"SELECT {names} FROM ONLY {self._schema}.entries ORDER BY sequence")  # noqa: S608
         rows: list[Row] = [(int(row[0]), *row[1:]) for row in result]
         self._read_digest = _digest(rows)
@@ -537,10 +531,10 @@ class PostgresStore:
 
     def append(self, row: Row) -> None:
         """Add a row, or raise unless it follows the last one: a trigger compares their numbers."""
-        if max(len(text.encode("utf-8", "surrogatepass")) for text in row[1:]) > _MAX_TEXT:
+        if max(len(text.encode("utf-8", "surrogatepass")) for text in row[1:]) > MAX_TEXT:
             raise LedgerError(
                 "entry-too-large",
-                f"An entry for {self.where[0].lower()}{self.where[1:]} has a text of more than {_MAX_TEXT:,} bytes.",
+                f"An entry for {self.where[0].lower()}{self.where[1:]} has a text of more than {MAX_TEXT:,} bytes.",
                 "A text of an entry is at most that long.",
                 "Charge a plan with fewer cells.",
                 _NOTHING,
@@ -549,10 +543,10 @@ class PostgresStore:
         self._appended.append(row)
 
     def _insert(self, rows: list[Row]) -> None:
-        names = ", ".join(("sequence", *_COLUMNS))
-        values = ", ".join(f":{name}" for name in ("sequence", *_COLUMNS))
+        columns = (*COLUMNS, "digest")
+        names, values = ", ".join(columns), ", ".join(f":{name}" for name in columns)
         for row in rows:
-            parameters = dict(zip(("sequence", *_COLUMNS), row, strict=True))
+            parameters = dict(zip(columns, row, strict=True))
             self._run(f"INSERT INTO {self._schema}.entries ({names}) VALUES ({values})", **parameters)  # noqa: S608
 
     def _repeating(self, step: Callable[[], R], *, is_reading: bool = False) -> R:

@@ -32,7 +32,7 @@ RESERVED_DETAIL_KEYS = {"profile", "composed_with", "epsilon", "mu_squared", "mu
 _ANSWERS = {"charge", "answers"}  # the detail of an entry that names answers
 _LIMITS = {"epsilon", "mu_squared"}  # the currencies of a cap other than ρ
 _PRICE_NUMBERS = ("epsilon", "mu_squared", "mu_rate")  # of a price, other than ρ
-_COLUMNS = ("sequence", "kind", "source", "unit", "rho", "time", "detail", "previous")  # then "digest"
+COLUMNS = ("sequence", "kind", "source", "unit", "rho", "time", "detail", "previous")  # then "digest"
 
 
 @final
@@ -565,7 +565,7 @@ def encode_detail(detail: Mapping[str, Any]) -> str:
 
 def digest_columns(columns: tuple[Any, ...]) -> str:
     """Return the SHA-256 (hex) of the first eight columns of a row, which are all except its digest."""
-    return hashlib.sha256(_encode_json(dict(zip(_COLUMNS, columns, strict=True))).encode("ascii")).hexdigest()
+    return hashlib.sha256(_encode_json(dict(zip(COLUMNS, columns, strict=True))).encode("ascii")).hexdigest()
 
 
 # Many entries have one account, so its text is parsed once.

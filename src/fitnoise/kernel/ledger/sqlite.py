@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
 
-_FORMAT = 7
+FORMAT = 7
 """The PRAGMA user_version of the file.
 
 Formats 1 to 5 identified accounts by sentences without cells of promised attributes. Format 6 named no answers, so that
@@ -28,8 +28,8 @@ the release of each of its charges seems unfinished.
 """
 
 _BUSY_SECONDS = 30.0  # how long to wait for another process
-_MAX_BYTES = 2**28  # of the file; the ledger reads no larger file, from any source
-_MAX_TEXT = 2**26  # bytes of a text in it: a profile of three million cells
+MAX_BYTES = 2**28  # of the file; the ledger reads no larger file, from any source
+MAX_TEXT = 2**26  # bytes of a text in it: a profile of three million cells
 
 _SCHEMA = (
     """CREATE TABLE entries (sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, source TEXT NOT NULL,
@@ -243,10 +243,10 @@ def _create(path: Path) -> None:
             "Restore a copy, or delete the file.",
             "Nothing was charged and nothing was changed.",
         )
-    if size > _MAX_BYTES:
+    if size > MAX_BYTES:
         raise LedgerError(
             "file-too-large",
-            f"{path} has {size:,} bytes, and a ledger has at most {_MAX_BYTES:,}.",
+            f"{path} has {size:,} bytes, and a ledger has at most {MAX_BYTES:,}.",
             "",
             "Give the path of a ledger.",
             "Nothing was charged and nothing was changed.",
@@ -281,14 +281,14 @@ def _connect(path: Path | None) -> sqlite3.Connection:
     """Return a connection that creates no file, begins no transaction by itself and has touched nothing yet."""
     target = f"{path.as_uri()}?mode=rw" if path else ":memory:"
     db = sqlite3.connect(target, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
-    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_TEXT)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_TEXT)
     db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")  # injective: bad bytes break a digest
     return db
 
 
 def _initialise(db: sqlite3.Connection) -> None:
     """Make an empty database a ledger without entries."""
-    marks = (f"PRAGMA application_id={_APPLICATION}", f"PRAGMA user_version={_FORMAT}")
+    marks = (f"PRAGMA application_id={_APPLICATION}", f"PRAGMA user_version={FORMAT}")
     for statement in ("PRAGMA synchronous=EXTRA", "BEGIN IMMEDIATE", *_SCHEMA, *marks, "COMMIT"):
         db.execute(statement)
 
@@ -298,10 +298,10 @@ def _recognise(db: sqlite3.Connection, where: str) -> None:
     if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
         raise _not_a_ledger(where)
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version != _FORMAT:
+    if version != FORMAT:
         raise LedgerError(
             "format-unknown",
-            f"{where} has format {version}, and this fitnoise reads and writes only format {_FORMAT}.",
+            f"{where} has format {version}, and this fitnoise reads and writes only format {FORMAT}.",
             "",
             "Use the fitnoise that wrote it, or open a new ledger whose caps leave out the spent budget of this one.",
             "Nothing was charged and nothing was changed.",
