@@ -1,6 +1,7 @@
 """Settings with which `make docs` makes a site from the documentation."""
 
 import gc
+import logging
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from fitnoise import __version__
 sys.path.insert(0, str(Path(__file__).parent))
 
 import generate_reference
+
+logging.getLogger("fitnoise").setLevel(logging.WARNING)  # a library that the gallery imports shows all records
 
 gc.set_threshold(100_000, 50, 100)  # a site keeps its nodes: seeking garbage took two fifths of the time
 

@@ -1230,18 +1230,25 @@ def terminal(arguments, *, both, columns=40, **environment):
 
 @pytest.mark.slow
 def test_a_terminal_shows_progress_and_a_pipe_gets_no_escape_codes(here):
-    code, err, out = terminal(["plan", "spec.toml", "--json"], both=False)
+    code, err, out = terminal(["plan", "spec.toml"], both=False)
     assert code == 0
     assert ESCAPE in err
     assert "planning" in err
     assert ESCAPE not in out
-    assert json.loads(out)["rho"] > 0
-    code, err, out = terminal(["plan", "spec.toml", "--json"], both=False, NO_COLOR="1", PYTHONIOENCODING="ascii")
+    assert "proof      cost " in out
+    code, err, out = terminal(["plan", "spec.toml"], both=False, NO_COLOR="1", PYTHONIOENCODING="ascii")
     assert code == 0
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", err)  # no colour
-    assert json.loads(out)["rho"] > 0
-    code, err, _ = terminal(["plan", "spec.toml", "--json"], both=False, TERM="dumb")
+    assert "proof      cost " in out
+    code, err, _ = terminal(["plan", "spec.toml"], both=False, TERM="dumb")
     assert (code, ESCAPE in err) == (0, False)
+
+
+def test_a_terminal_gets_events_with_json(here):
+    code, err, out = terminal(["plan", "spec.toml", "--json"], both=False)
+    assert (code, ESCAPE in err, ESCAPE in out) == (0, False, False)
+    assert json.loads(out)["rho"] > 0
+    assert [json.loads(x)["event"] for x in err.splitlines()][:1] == ["started"]
 
 
 def test_a_narrow_terminal_shows_everything(here):

@@ -382,7 +382,8 @@ def test_persons_are_bounded_by_the_same_rule():
     session = Session(*PEOPLE, tables=STORED)
     counts = open_counter(session, DOMAIN.axes, SOURCE, RecordBound("p", 1)).count([("x",), ()])
     assert counts[()] == 2
-    assert len(session.told) == 4  # both trials, one statement, and one of those that are dropped
+    # The trial, that of persons, the statement; of the last two also one of those that are dropped.
+    assert len(session.told) == 5
 
 
 @pytest.mark.usefixtures("duck")

@@ -109,6 +109,7 @@ COMMANDS = {
     "write covariances": ["write", "covariances", "release", "-o", "{n}"],
     "verify": ["verify", "release"],
     "ledger show": ["ledger", "show", "ledger.db"],
+    "ledger create": ["ledger", "create", "postgresql://localhost/people", "--print"],
     "ledger cap": ["ledger", "cap", "ledger.db", "--rho", "9", "--account", "people"],
     "ledger open": ["ledger", "open", "{n}.db", "--rho", "9", "--plan", "plan.json"],
     "ledger head": ["ledger", "head", "ledger.db"],

@@ -291,10 +291,13 @@ def test_the_universe_is_translated_into_german(release_folder):
 def test_the_studio_lists_the_values_next_to_the_proof(release_folder):
     plan = fn.Release.read(release_folder / "release").plan
     checks = fn.verify(release_folder / "release")
-    for language, heading in (("en", "Values not counted, by table"), ("de", "Nicht gezählte Werte, je Tabelle")):
+    for language, heading, name in (
+        ("en", "Values not counted, by table", "sex by age groups"),
+        ("de", "Nicht gezählte Werte, je Tabelle", "sex × age, Gruppen"),
+    ):
         page = str(proof(plan, checks, language))
         assert f"<h3>{heading}</h3>" in page
-        assert f"<li>sex by age groups: {EXCLUDED}</li>" in page
+        assert f"<li>{name}: {EXCLUDED}</li>" in page
     complete = fn.plan(fn.Workload(fn.Domain(sex=SEX), [fn.table("sex", margin=20)]))
     assert "not counted" not in str(proof(complete, checks, "en"))
 

@@ -230,7 +230,7 @@ def priced(account, rho):
         *(
             (
                 {"prices": priced(account, rho)},
-                f"entry 1 of the ledger charged rho = {float(rho):.9g} for {account.sentence!r}",
+                f"entry 1 of the ledger charged rho = {float(rho):.9g} for {account.sentence}, and the plan costs",
             )
             for account, rho in ((SWAP, Fraction(1, 4)), (SOUL, Fraction(1, 4)), (SOUL, Fraction(10**9)))
         ),

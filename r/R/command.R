@@ -14,7 +14,7 @@ run_fitnoise <- function(arguments, allowed = 0) {
   status <- system2(command, shQuote(arguments), stdout = files[1], stderr = files[2])
   if (!status %in% allowed) {
     lines <- readLines(files[2], warn = FALSE, encoding = "UTF-8")
-    start <- grep("^\\{\"error\"", lines) # after lines of progress
+    start <- grep("^\\{\"event\": \"error\"", lines) # after lines of progress
     refuse(if (length(start)) fromJSON(lines[start[1]])$error$message else paste(lines, collapse = "\n"))
   }
   paste(readLines(files[1], warn = FALSE, encoding = "UTF-8"), collapse = "\n")

@@ -85,16 +85,17 @@ _NO_COLUMNS: tuple[tuple[str, Any], ...] = ()
 class Format:
     """The forms in which texts of a source are written. What is not stated is read as without a format.
 
-    decimal: The mark before the decimal places of numbers, "." or ",".
-    thousands: The separator of groups of three digits of numbers, such as "." or " ".
-    date: The form of dates, such as "%d.%m.%Y". It has %d, %m and one of %Y and %y (1969 to 2068), and may have %H, %M,
-        %S, %f and, with a zone, %z.
-    zone: The time zone of local times, such as "Europe/Vienna". Times with an offset or Z are read as local times
-        there.
-    normalise: True for texts that are composed (NFC), with plain spaces, and without blanks around them.
-    strip: True for texts without blanks around them.
-    lookup: Texts with their meaning: {"85+": 85}. A value is a text or a number.
-    columns: Formats of single columns; what one of them states replaces what is stated here.
+    Args:
+        decimal: The mark before the decimal places of numbers, "." or ",".
+        thousands: The separator of groups of three digits of numbers, such as "." or " ".
+        date: The form of dates, such as "%d.%m.%Y". It has %d, %m and one of %Y and %y (1969 to 2068), and may have %H,
+            %M, %S, %f and, with a zone, %z.
+        zone: The time zone of local times, such as "Europe/Vienna". Times with an offset or Z are read as local times
+            there.
+        normalise: True for texts that are composed (NFC), with plain spaces, and without blanks around them.
+        strip: True for texts without blanks around them.
+        lookup: Texts with their meaning: {"85+": 85}. A value is a text or a number.
+        columns: Formats of single columns; what one of them states replaces what is stated here.
 
     Raises:
         SpecError: One of these is not as stated, or no text could be read in the format.
