@@ -5,9 +5,11 @@ import math
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ import fitnoise as fn
 from fitnoise.interfaces import console, streams
 from fitnoise.interfaces.cli import main
 from fitnoise.messages import Message
-from refused import SECRET
+from refused import SECRET, refused
 from run_pages import as_shown
 from test_logs import PLAN, SERIES
 
@@ -335,3 +337,42 @@ def test_events_have_no_infinite_number(capsys):
         streams.as_events.reset(token)
     events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [x.get("values", {}).get("gap") for x in events] == [None, None, 0.5]
+
+
+def test_an_older_ledger_is_refused_by_its_head_or_noticed_by_the_neighbours(here, capsys):
+    notices = []
+    options = {"again": True, "notice": notices.append}
+    fn.release(PLAN, "people.csv", ledger="l.db", directory="first", **options)
+    shutil.copy("l.db", "old.db")
+    fn.release(PLAN, "people.csv", ledger="l.db", directory="second", **options)
+    with fn.Ledger("l.db") as book:
+        head = book.head()
+    Path("head.txt").write_text(f"{head[0]}:{head[1]}\n")
+    warned = lambda: [x for x in notices if "which this ledger does not have" in x]  # noqa: E731
+    assert warned() == []
+    before = Path("old.db").read_bytes()
+    for data in ("people.csv", "absent.csv"):  # before any data are read
+        with refused("ledger.head-not-found"):
+            fn.release(PLAN, data, ledger="old.db", directory="third", expect_head=head, **options)
+    with refused("ledger.file-missing"):
+        fn.release(PLAN, "people.csv", ledger="absent.db", directory="third", expect_head=head, **options)
+    for text in ("head.txt", f"{head[0]}:{head[1]}"):
+        arguments = ["release", "plan.json", "people.csv", "-o", "third", "--again", "--expect-head", text]
+        assert command(capsys, *arguments, "--ledger", "old.db")[0] == 7
+    assert command(capsys, *arguments[:-1], "4", "--ledger", "l.db")[0] == 2
+    assert (Path("old.db").read_bytes(), Path("third").exists(), Path("absent.db").exists()) == (before, False, False)
+    fn.release(PLAN, "people.csv", ledger="l.db", directory="third", expect_head=head, **options)
+    assert warned() == []
+
+    fn.release(PLAN, "people.csv", ledger="old.db", directory="fourth", **options)  # it has the entry of the first
+    assert [x.startswith("the release 'third' next to this one was charged as entry 5, ") for x in warned()] == [True]
+    notices.clear()
+    fn.release(PLAN, "people.csv", ledger="new.db", directory="fifth", **options)  # it has no entry at all
+    assert len(warned()) == 1
+    notices.clear()
+    other = fn.plan(replace(PLAN.publication, source=replace(PLAN.publication.source, name="others")))
+    Path("broken").mkdir()
+    Path("broken/release.json").write_text("[")
+    fn.release(other, "people.csv", ledger="others.db", directory="sixth", **options)  # its own account
+    fn.release(PLAN, "people.csv", ledger="l.db", directory="elsewhere/seventh", **options)
+    assert warned() == []

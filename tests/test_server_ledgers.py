@@ -618,3 +618,34 @@ def test_every_command_takes_the_address_of_a_ledger(
     assert "nothing-free" in run("plan spec.toml --free --ledger env:BUDGET -o free.json --json", 4)
     assert "secret" not in (tmp_path / "release" / "release.json").read_text()
     assert "socket" not in (tmp_path / "release" / "release.json").read_text()
+
+
+def test_a_restored_ledger_is_refused_by_its_head_or_noticed_by_the_neighbours(address: str, plan: Path) -> None:
+    def released(ledger: str, folder: str, **options: Any) -> list[str]:
+        notices: list[str] = []
+        options |= {"again": True, "notice": notices.append, "ledger": ledger, "directory": plan.with_name(folder)}
+        fn.release(fn.Plan.load(plan), plan.with_name("people.csv"), **options)
+        return notices
+
+    assert released(address, "first") == []
+    restored = postgresql_address(plan.parent / "restored")
+    create(restored)
+    with (
+        closing(open_store(address)) as now,
+        closing(open_store(restored)) as then,
+        now.transaction(write=False),
+        then.transaction(write=True),
+    ):
+        for row in now.rows():
+            then.append(row)
+        then.commit()
+    assert released(address, "second") == []
+    with fn.Ledger(address) as ledger:
+        head = ledger.head()
+    with refused("ledger.head-not-found"):
+        released(restored, "third", expect_head=head)
+    assert entries(restored) == ["charge", "answers"]
+    assert released(address, "third", expect_head=head) == []
+    assert [x.split(",")[0] for x in released(restored, "fourth")] == [
+        "the release 'third' next to this one was charged as entry 5"
+    ]

@@ -31,6 +31,7 @@ from fitnoise.kernel.periods import Series
 from fitnoise.kernel.series import draw, read_answers, touched
 from fitnoise.kernel.series import redraw as draw_again
 from fitnoise.ledgers import Ledger, exists, is_address
+from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.messages import Message, Notice, Value, ValueKind, english
 from fitnoise.planning.files import read_text, replace_file
@@ -119,6 +120,7 @@ def release(
     reason: str | None = None,
     public: str | os.PathLike[str] | None = None,
     public_confirm: str | None = None,
+    expect_head: tuple[int, str] | None = None,
     progress: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
     dropped: Callable[[Dropped], None] | None = None,
@@ -159,9 +161,12 @@ def release(
             compares it with them, and publishes it with the release.
         public_confirm: The publisher's statement about this file: "The numbers in FILE were public before and were not
             computed from these data."
+        expect_head: A head of the ledger that was written down earlier (:meth:`fitnoise.Ledger.head`). A ledger
+            without it is refused before anything is read, such as an older copy that was restored.
         progress: A function, called with the name of each stage.
         notice: A function that receives a sentence for each leftover folder of killed releases to this directory. It
-            receives one for a release that is finished here or is in place, too. Leftovers are removed, except for
+            receives one for a release that is finished here or is in place, too. Without `expect_head` it receives one
+            if a release in a neighbouring folder has an entry that the ledger lacks. Leftovers are removed, except for
             folders in use and folders with a complete release. Once the release is in place, the function also receives
             the number of records outside the domain, if the plan drops such records. With `dropped` it does not.
         dropped: A function that receives this number, by attribute. It is exact and for the operator only: no file
@@ -170,9 +175,9 @@ def release(
     Raises:
         DataError: The data do not fit the domain or cannot be opened, or stored answers were altered.
         BudgetExceeded: The charge does not fit; nothing was charged.
-        LedgerError: The ledger cannot be used. Or `again` is not true, and it has a finished release of the plan (with
-            `supersedes`, one that corrects the same release). Or another process works on one. Or, for a series,
-            another period is next, or the answers of an earlier one are lost.
+        LedgerError: The ledger cannot be used, or lacks `expect_head`. Or `again` is not true, and it has a finished
+            release of the plan (with `supersedes`, one that corrects the same release). Or another process works on
+            one. Or, for a series, another period is next, or the answers of an earlier one are lost.
         PlanError: The plan is a series, and no period or folder is given; or the plan is not a series, and one is
             given. Or the series has no such period, or `again` is true for it. Or the plan in memory differs from its
             document.
@@ -214,7 +219,7 @@ def release(
     # in this order: after an error the stack closes the ledger, and then its entries are read for the outcome
     with course.stating_outcome(), contextlib.ExitStack() as stack:
         # a new ledger is made after the rehearsal, so that no error before it leaves a file
-        book = _opened_ledger(ledger, stack) if isinstance(ledger, Ledger) or exists(ledger) else None
+        book = _existing_ledger(ledger, expect_head, stack)
         if supersedes is not None:
             if book is None:
                 raise missing_ledger(Path(str(ledger)), _NOTHING, "Give the ledger that charged the earlier release.")
@@ -225,8 +230,8 @@ def release(
                 call.inform("release-found", "terminal.notice.in_place", directory=target.name)
                 return ready
         with contextlib.nullcontext() if target is None else staged(target, course.is_charged) as stage:
-            for leftover in () if target is None else clear_leftovers(target):
-                call.notice(leftover)
+            for text in _neighbouring_folders(plan, target, book, has_head=expect_head is not None):
+                call.notice(text)
             released_plan = plan if turn is None else plan.truncate(turn.period)
             table_names = () if stage is None else to_write(released_plan, tables)
             unfinished, counter = None, None
@@ -946,6 +951,58 @@ def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] |
 def _opened_ledger(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack) -> Ledger:
     """Return an open ledger, and make it if it does not exist."""
     return ledger if isinstance(ledger, Ledger) else stack.enter_context(Ledger(ledger))
+
+
+def _existing_ledger(
+    ledger: str | os.PathLike[str] | Ledger, expected_head: tuple[int, str] | None, stack: contextlib.ExitStack
+) -> Ledger | None:
+    """Return an open ledger, or None if its file does not exist.
+
+    Raises:
+        LedgerError: The ledger cannot be used, or lacks the expected head.
+    """
+    if isinstance(ledger, Ledger) or exists(ledger):
+        book = _opened_ledger(ledger, stack)
+        if expected_head is not None:
+            book.verify(expected_head)
+        return book
+    if expected_head is not None:
+        raise missing_ledger(ledger, _NOTHING)
+    return None
+
+
+def _neighbouring_folders(plan: Plan, target: Path | None, book: Ledger | None, *, has_head: bool) -> Iterator[str]:
+    """Yield sentences on folders next to a target: leftovers, and a release whose charge the ledger lacks.
+
+    Args:
+        plan: The plan to release.
+        target: The directory of the release; None yields nothing.
+        book: The ledger; None for one that does not exist.
+        has_head: True if the ledger has the head that was expected, which proves more.
+    """
+    if target is None:
+        return
+    yield from clear_leftovers(target)
+    charges = {} if has_head else dict(_neighbouring_charges(target, plan.order.account.source))
+    recorded = {(e.sequence, e.digest) for e in book.entries()} if charges and book is not None else set()
+    unknown = [(number, name) for (number, digest), name in charges.items() if (number, digest) not in recorded]
+    if unknown:
+        number, name = max(unknown)
+        values = (Value("directory", name, ValueKind.CODE), Value("entry", number))
+        yield english(Message("terminal.notice.older_ledger", values))
+
+
+def _neighbouring_charges(target: Path, source: str) -> Iterator[tuple[tuple[int, str], str]]:
+    """Yield number and digest of the charge of each release next to a directory, with the name of its folder.
+
+    source: The source or account to which the releases were charged.
+    """
+    for file in target.resolve().parent.glob(f"*/{DESCRIPTION}"):
+        with contextlib.suppress(FitnoiseError, ValueError, LookupError, TypeError):
+            stated = parse(read_text(file))
+            entry = (int(stated["ledger"]["sequence"]), str(stated["ledger"]["digest"]))
+            if stated["charge"]["source"] == source:
+                yield entry, file.parent.name
 
 
 def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack) -> Ledger:

@@ -471,6 +471,11 @@ _add(
         _option("--reason", "Reason of the correction; published without noise, so name nothing from the data."),
         _file("--public", "CSV file of the public totals of PLAN: its attributes, and the column number."),
         _option("--public-confirm", "Sentence that confirms this file; the command prints it if it is missing."),
+        _option(
+            "--expect-head",
+            "Head of the ledger that `fitnoise ledger head` printed, or a file with it: refuse a ledger that lacks it.",
+            metavar="HEAD|FILE",
+        ),
     ],
     examples=(
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",

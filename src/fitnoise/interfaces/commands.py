@@ -65,7 +65,7 @@ from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.comparison import assembled, compare, mechanisms_of
 from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.examples import examples
-from fitnoise.planning.files import check_plan_place, replace_file, unwritable_place
+from fitnoise.planning.files import check_plan_place, read_text, replace_file, unwritable_place
 from fitnoise.planning.free_queries import plan_free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import count, list_periods, missing_ledger, new_keys, release
@@ -442,6 +442,7 @@ def release_command(
     reason: str | None,
     public: Path | None,
     public_confirm: str | None,
+    expect_head: str | None,
     as_json: bool,
 ) -> None:
     """Measure a plan, and show what was written and charged."""
@@ -472,6 +473,7 @@ def release_command(
             reason=reason,
             public=public,
             public_confirm=public_confirm,
+            expect_head=None if expect_head is None else _expected_head(expect_head),
             progress=report_progress,
             notice=say,
             dropped=partial(_keep_dropped, dropped_records, as_json),
@@ -1059,20 +1061,32 @@ def ledger_head_command(file: Path | str, as_json: bool) -> None:
 
 def ledger_verify_command(file: Path | str, head: str | None, as_json: bool) -> None:
     """Check the chain of a ledger, and that it has a head."""
-    if head is not None and not re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", head):
-        raise click.UsageError(
-            f"--head is {head!r}. It needs the number and the digest of an entry. Give what `fitnoise ledger head` "
-            "printed. Nothing was changed."
-        )
+    expected_head = None if head is None else _parse_head("--head", head, "Nothing was changed.")
     _check_ledger(file)
-    number, _, digest = (head or "").partition(":")
     with progress(Message("terminal.progress.checking_chain")), Ledger(file) as ledger:
-        count = ledger.verify((int(number), digest) if head else None)
+        count = ledger.verify(expected_head)
         last = ledger.head()
     if as_json:
         emit_json({"entries": count, "head": {"sequence": last[0], "digest": last[1]}})
     else:
         emit(_chain_message(count, last))
+
+
+def _parse_head(option: str, head: str, outcome: str) -> tuple[int, str]:
+    """Return the head that `fitnoise ledger head` printed, or raise a usage error."""
+    if not re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", head):
+        raise click.UsageError(
+            f"{option} is {head!r}. It needs the number and the digest of an entry. Give what `fitnoise ledger head` "
+            f"printed. {outcome}"
+        )
+    number, _, digest = head.partition(":")
+    return int(number), digest
+
+
+def _expected_head(text: str) -> tuple[int, str]:
+    """Return a head, or the one in a file."""
+    head = read_text(Path(text)).strip() if ":" not in text and Path(text).is_file() else text
+    return _parse_head("--expect-head", head, "Nothing was measured and nothing was charged.")
 
 
 def _chain_message(count: int, head: tuple[int, str]) -> Message:
