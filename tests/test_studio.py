@@ -405,6 +405,20 @@ def test_a_ledger_is_started_with_a_cap_for_the_account_of_the_plan(client, at_o
         assert [a.unit.name for a in ledger.accounts()] == ["person", "household"]
 
 
+def test_no_second_ledger_is_made_where_the_environment_names_one_on_a_server(client, at_once, monkeypatch):
+    client.certified()
+    monkeypatch.setenv("FITNOISE_LEDGER", "env:LEDGER_URL")
+    release = {"data": client.number("people.csv"), "out": "release"}
+    for page, fields in (("/release", release), ("/ledger", {"account": "0", "cap": "1", "typed": "people"})):
+        reply = client.post(page, fields)
+        assert (reply.status_code, "FITNOISE_LEDGER names a ledger on a server" in reply.text) == (422, True)
+    assert client.folder.ledgers() == []
+    monkeypatch.setenv("FITNOISE_LEDGER", "other.sqlite")
+    assert client.post("/ledger", account="0", cap="1", typed="people").status_code == 204
+    monkeypatch.setenv("FITNOISE_LEDGER", "env:LEDGER_URL")
+    client.intend()  # a ledger of the folder, which is chosen
+
+
 def test_two_tabs_do_not_undo_each_other(client):
     base = base_of(client)
     one = {"tab": "1", "base": base}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -36,6 +37,7 @@ from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import answer_report
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.ledger.entries import check_amount
+from fitnoise.kernel.ledger.rules import is_address
 from fitnoise.kernel.units import Account
 from fitnoise.messages import Translator, translator
 from fitnoise.planning.files import read_text
@@ -663,6 +665,18 @@ def _read_ledger(studio: Studio, name: str) -> dict[str, Any]:
     }
 
 
+def _refuse_second_ledger() -> None:
+    """Raise before a new ledger is made if the environment names one on a server: that would be a second budget."""
+    if is_address(os.environ.get("FITNOISE_LEDGER")):
+        raise LedgerError(
+            "ledger-on-server",
+            "FITNOISE_LEDGER names a ledger on a server.",
+            "The studio charges ledgers in files of its folder, and a new one would be a second budget.",
+            "Release the certified plan with `fitnoise release`, or start the studio without FITNOISE_LEDGER.",
+            "Nothing was measured and nothing was charged.",
+        )
+
+
 def _accounts(folder: Folder, name: str | None) -> list[tuple[Account, bool]]:
     """Return the accounts of a ledger, and that of the certified plan as a new one if the ledger lacks it.
 
@@ -879,6 +893,8 @@ def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Respon
                     "Choose the ledger.",
                     "Nothing was measured.",
                 )
+            else:
+                _refuse_second_ledger()
             head_of(folder, book)
         with refusals.for_field("totals"):
             if form.get("totals"):
@@ -988,6 +1004,9 @@ def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
                     "Nothing was changed.",
                     values={"source": accounts[i].source},
                 )
+        if name is None:
+            with refusals.for_field("account"):
+                _refuse_second_ledger()
     # A form that is refused makes no file.
     with Ledger(folder.target(BUDGET) if name is None else folder.inside(name)) as book:
         book.set_cap(accounts[i], rho=cap, reason=form.get("reason", ""))
