@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import struct
 from fractions import Fraction
 
 import numpy as np
@@ -149,7 +150,9 @@ BOUNDS = [2**62, 2**100, 2**62]
 
 def test_answers_are_read_as_they_were_written_whatever_room_they_have(tmp_path):
     flat = [y for part in ANSWERS for y in part]
-    digest = hashlib.sha256(b"1\n-2\n%d\n%d\n%d" % (2**80, -(10**30), -(2**63))).hexdigest()
+    numbers = [13, 1, -2, 2**80, -(10**30), -(2**63)]  # 10^30 with its sign needs 13 bytes
+    each = [numbers[0].to_bytes(8, "little"), *(x.to_bytes(13, "little", signed=True) for x in numbers[1:])]
+    digest = hashlib.sha256(b"".join(each)).hexdigest()
     assert answers_digest([np.array([1, -2]), *flat[2:]]) == digest
     for room in (0, room_for(ANSWERS, BOUNDS), 10_000):
         content = serialise(ANSWERS, room)
@@ -178,9 +181,22 @@ def test_the_length_of_a_file_follows_from_the_bound_and_not_from_the_exact_answ
     assert len(serialise(noisy, 0)) <= lengths[0]
 
 
-def test_answers_are_hashed_by_lines_however_many_there_are():
-    many = np.arange(2**16 + 3)
-    assert answers_digest([many]) == hashlib.sha256("\n".join(map(str, range(2**16 + 3))).encode()).hexdigest()
+def test_answers_are_hashed_as_their_bytes_whatever_holds_them():
+    ends = [-(2**63), -1, 0, 2**63 - 1]
+    expected = hashlib.sha256(struct.pack("<5q", 8, *ends)).hexdigest()
+    for array in (np.array(ends), np.array(ends, dtype=object), np.array(ends).astype(">i8"), np.repeat(ends, 2)[::2]):
+        assert answers_digest([array]) == expected
+        assert answers_digest([array[i : i + 1] for i in range(4)]) == expected
+    assert answers_digest([np.array([], dtype=np.int64)]) == hashlib.sha256(struct.pack("<q", 8)).hexdigest()
+
+
+@pytest.mark.parametrize("wide", [2**63, -(2**63) - 1, 2**71 - 1, -(2**71), 2**71])
+def test_different_answers_have_different_digests(wide):
+    short = wide.to_bytes(16, "little", signed=True)
+    low, high = struct.unpack("<2q", short)
+    others = [[wide, 0], [0, wide], [wide + 1], [low, high], [8, low, high], [9, low, high], [16, low, high]]
+    digests = {answers_digest([np.array(x, dtype=object)]) for x in ([wide], *others)}
+    assert len(digests) == 1 + len(others)
 
 
 COUNT = fn.FiniteQuery.count("all", people=9, epsilon=Fraction(1, 2))
@@ -196,7 +212,7 @@ def test_anyone_can_recompute_the_digest_of_answers_from_the_bare_columns(tables
     columns = {"measurements.parquet": "answer", "finite.parquet": "output"}
     files = [(tmp_path / "release" / name, column) for name, column in columns.items()]
     integers = [x for path, column in files if path.exists() for x in pd.read_parquet(path)[column]]
-    digest = hashlib.sha256("\n".join(map(str, integers)).encode("ascii")).hexdigest()
+    digest = hashlib.sha256(np.array([8, *integers], dtype="<i8").tobytes()).hexdigest()
     with Ledger(tmp_path / "ledger.db") as ledger:
         assert [e.answers for e in ledger.entries() if e.kind == "answers"] == [digest]
 
@@ -323,7 +339,7 @@ def test_answers_are_stored_next_to_the_ledger_until_they_are_forgotten(book, tm
     assert stored.path(result.charge) == path
     read = stored.read(result.charge, stages.answers)
     assert [[y.tolist() for y in p] for p in read] == [[y.tolist() for y in p] for p in result.answers]
-    assert answers_digest(y for p in read for y in p) == stages.answers.answers
+    assert answers_digest([y for p in read for y in p]) == stages.answers.answers
     stored.forget(None)
     assert path.exists()
     stored.forget(result.charge)
@@ -336,7 +352,7 @@ def test_a_ledger_in_memory_keeps_no_answers_and_names_them(tmp_path, monkeypatc
     with Ledger(":memory:") as book:
         result = measured(book)
         entry, stored = book.answered(result.charge), AnswerFolder(book)
-        assert entry.answers == answers_digest(y for p in result.answers for y in p)
+        assert entry.answers == answers_digest([y for p in result.answers for y in p])
         assert stored.path(result.charge) is stored.read(result.charge, entry) is None
         assert not stored.is_held(result.charge)
         stored.forget(result.charge)

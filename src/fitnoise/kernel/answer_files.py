@@ -110,7 +110,7 @@ def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
     # An altered file can hold any JSON, also lists in thousands of lists.
     with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
         answers = tuple(tuple(_numbers(y) for y in part) for part in json.loads(content))
-        if answers_digest(y for part in answers for y in part) == digest:
+        if answers_digest([y for part in answers for y in part]) == digest:
             return answers
     raise LedgerError(
         "kept-answers-altered",
@@ -189,7 +189,7 @@ class Room:
         # The bytes are on the disk before the ledger names them. The name of the file is given inside its transaction.
         self._on_disk(partial(self._draft.write, serialise(answers, length)), _UNRECORDED)
         name_the_file = partial(self._on_disk, partial(self._draft.move_to, path), _UNRECORDED)
-        return ledger.answer(charge, answers_digest(y for part in answers for y in part), name_the_file)
+        return ledger.answer(charge, answers_digest([y for part in answers for y in part]), name_the_file)
 
     def _on_disk(self, action: Callable[[], None], outcome: str) -> None:
         """Do something with the draft; raise LedgerError with this outcome if the disk refuses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,17 +57,24 @@ def equal_rows(rows: NDArray[Any]) -> list[tuple[tuple[int, ...], Indices]]:
     return [(tuple(row), here) for row, here in zip(distinct.tolist(), places, strict=True)]
 
 
-def answers_digest(answers: Iterable[Exact]) -> str:
-    """Return the SHA-256 (hex) of noisy answers: their decimals in the order of the designs, a line feed between two.
+def answers_digest(answers: Sequence[Exact]) -> str:
+    """Return the SHA-256 (hex) of noisy answers, in the order of the designs.
+
+    The hashed bytes are the width in 8 bytes, then each answer in `width` bytes. The width is 8, or more if an answer
+    needs more. All integers are little-endian, in two's complement.
 
     Args:
         answers: Arrays of whole numbers, of shape (n,) each.
+
+    **Guarantees**
+        * Different lists of answers never have the same bytes.
+        * An answer has the same bytes in an array of 64-bit integers and in one of Python's integers.
     """
-    digest, is_first = hashlib.sha256(), True
+    # ~x of a negative x has the bits of x without its sign
+    widths = (max(x, ~x).bit_length() // 8 + 1 for y in answers if y.dtype == object for x in y.tolist())
+    width = max((8, *widths))
+    digest = hashlib.sha256(width.to_bytes(8, "little"))
     for y in answers:
-        # The text of 65,536 numbers at a time bounds the memory.
-        for i in range(0, len(y), 2**16):
-            text = "\n".join(map(str, y[i : i + 2**16].tolist()))
-            digest.update((text if is_first else "\n" + text).encode("ascii"))
-            is_first = False
+        wide = (int(x).to_bytes(width, "little", signed=True) for x in y)
+        digest.update(np.ascontiguousarray(y, "<i8").data if width == 8 else b"".join(wide))
     return digest.hexdigest()

@@ -177,7 +177,7 @@ def measure(
         path = store.path(entry)
         # A ledger in memory has no folder: only the digest of the answers is recorded.
         if room is None or path is None:
-            stages.answers = ledger.answer(entry, answers_digest(y for part in answers for y in part))
+            stages.answers = ledger.answer(entry, answers_digest([y for part in answers for y in part]))
         else:
             stages.answers = room.keep(answers, length, path, ledger, entry)
     return Measurement(answers, entry)
