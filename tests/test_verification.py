@@ -26,8 +26,9 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.messages import english
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
-from fitnoise.reading import verification
+from fitnoise.reading import release_files, verification
 from fitnoise.reading.release_files import write_parquet
+from fitnoise.request.workloads import slug
 from laws.plans import check_plan
 from laws.releases import released
 from records import frame_of
@@ -608,6 +609,25 @@ def test_a_missing_file_or_one_too_many_is_reported(pattern_releases, tmp_path, 
             assert failing(folder) == {FILES: f"not expected: 'tables/{path.name}'"}
             extra.unlink()
     assert not failing(folder)
+
+
+def test_a_long_table_has_a_parquet_file_only(monkeypatch, tmp_path):
+    monkeypatch.setattr(release_files, "MAX_CSV_ROWS", 3)
+    release = released(PATTERNS, np.arange(24).reshape(3, 2, 4))
+    folder = release.write(tmp_path / "long")
+    rows = {slug(name): len(release[name]) for name in release}
+    assert min(rows.values()) <= 3 < max(rows.values())
+    short = {f"{name}.csv" for name, n in rows.items() if n <= 3}
+    assert {p.name for p in (folder / "tables").iterdir()} == short | {f"{name}.parquet" for name in rows}
+    verification = fn.verify(folder)
+    assert verification.ok
+    reasons = {english(c.claim): english(c.finding) for c in verification.checks}
+    assert reasons[FILES] == f"{3 + len(rows) + len(short)} files"
+    assert reasons["the CSV tables are the Parquet tables"] == f"{len(short)} tables, digit by digit"
+    long = next(name for name in release if len(release[name]) > 3)
+    extra = folder / "tables" / f"{slug(long)}.csv"
+    extra.write_text(release_files.csv_text(release[long]))
+    assert failing(folder) == {FILES: f"not expected: 'tables/{extra.name}'"}
 
 
 def test_a_changed_table_of_a_pattern_is_reported(pattern_releases, tmp_path):

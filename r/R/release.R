@@ -27,6 +27,14 @@ read_release <- function(path, covariances = NULL) {
   files <- list.files(file.path(path, "tables"), "\\.csv$", full.names = TRUE)
   tables <- lapply(files, read_table, domain = description$spec$domain)
   names(tables) <- sub("\\.csv$", "", basename(files))
+  long <- setdiff(sub("\\.parquet$", "", list.files(file.path(path, "tables"), "\\.parquet$")), names(tables))
+  if (length(long)) {
+    warning(
+      "Tables with 1,048,576 rows or more have no CSV file, and were not read: ", paste(long, collapse = ", "),
+      ". Read their Parquet files, or write a CSV file with the command `fitnoise tables`.",
+      call. = FALSE
+    )
+  }
   cache <- new.env(parent = emptyenv())
   if (!is.null(covariances)) {
     cache$covariances <- read_covariances(covariances, description$plan)

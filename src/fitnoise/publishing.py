@@ -1240,7 +1240,10 @@ def _rehearse(
         _ = part.variances
         if biased is not None:
             _ = biased.simulated  # the simulation depends on the plan only, so it runs before the charge
-        for group in part.decomposition.tables:  # one table of each form takes the steps of all
-            _ = blank[part.publication.workload.tables[int(part.decomposition.table_numbers(group)[0])].name]
+        # one table of each form takes the steps of all; the tables with files take them below
+        firsts = (int(part.decomposition.table_numbers(group)[0]) for group in part.decomposition.tables)
+        names = {part.publication.workload.tables[i].name for i in firsts}
+        for name in names - {*(() if stage is None else table_names)}:
+            _ = blank[name]
     if stage is not None:
         blank._fill(stage, table_names, rehearsal=True)

@@ -18,6 +18,17 @@ test_that("tables have labels, codes and margins", {
   expect_output(print(release), "region_by_sex: 6 numbers")
 })
 
+test_that("a long table without a CSV file is named", {
+  skip_without_command()
+  folder <- tempfile()
+  dir.create(folder)
+  file.copy(release_folder(), folder, recursive = TRUE)
+  copy <- list.files(folder, full.names = TRUE)
+  unlink(file.path(copy, "tables", "region_by_sex.csv"))
+  expect_warning(release <- read_release(copy), "no CSV file, and were not read: region_by_sex\\.")
+  expect_null(release$tables$region_by_sex)
+})
+
 test_that("codes are texts unless they are declared as whole numbers", {
   domain <- list(
     text = list(type = "categorical", codes = list("06", "10")),

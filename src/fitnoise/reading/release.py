@@ -8,9 +8,10 @@ A release directory holds
     plan.json              the complete plan, which anyone can check
     public_totals.csv      the file of public totals of the publisher, if the plan has some
     measurements.parquet   the noisy answers, from which every table is rebuilt
-    tables/NAME.csv, .parquet   columns: the table's attributes, value, std_error, moe; for all tables, or chosen ones;
+    tables/NAME.parquet, .csv   columns: the table's attributes, value, std_error, moe; for all tables, or chosen ones;
                                 for means: the table's other attributes, value, low, high
                                 after labels: NAME_code, their codes; NAME_from and NAME_to, the ends of bins
+                                a table of 2^20 rows or more has no CSV file, as spreadsheets do not open it
     tables/NAME-counts_at_ends.csv, .parquet   for means: the counts of records from which the mean is made
     histogram.csv, .parquet     for small databases: a synthetic histogram, whose tables are the biased values
 
@@ -95,6 +96,7 @@ from fitnoise.reading.release_files import (
     stub_columns,
     stub_frame,
     sync_folder,
+    table_endings,
     to_json,
     unfinished,
     write_parquet,
@@ -723,8 +725,9 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 write_parquet(self._output_frame(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
                 _write(stage / ANSWERS, finite_csv(self))
             for _, file, table in self.files(names):
-                _write(tables / f"{file}.csv", csv_pieces(table))
                 write_parquet(table, tables / f"{file}.parquet")
+                if ".csv" in table_endings(len(next(iter(table.values())))):
+                    _write(tables / f"{file}.csv", csv_pieces(table))
             entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
             document = describe(self.plan, names, entry, self.supersedes, TotalsReference.from_file(self.public_totals))
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(document)

@@ -49,6 +49,9 @@ PLAN = "plan.json"
 DECIMALS = 6
 """The number of decimals of estimates and margins in CSV files; Parquet files hold the full numbers."""
 
+MAX_CSV_ROWS = 2**20 - 1
+"""The most rows of a table that a release writes as CSV: with the names, as many as a spreadsheet opens."""
+
 CSV_ROWS_PER_WRITE = 2**14
 """The number of rows of a CSV file that are written at once."""
 
@@ -341,6 +344,11 @@ def _rows(stubs: Iterable[Stub]) -> int:
 def _extremes(labels: Sequence[Code | float]) -> Sequence[Code | float]:
     """Return the labels that can be the longest: of integers, the least and the largest."""
     return [min(labels), max(labels)] if {int}.issuperset(map(type, labels)) and labels else labels
+
+
+def table_endings(rows: int) -> tuple[str, ...]:
+    """Return the endings of the files in which a release has a table of this number of rows."""
+    return (".parquet",) if rows > MAX_CSV_ROWS else (".parquet", ".csv")
 
 
 Columns = Mapping[str, NDArray[Any]]

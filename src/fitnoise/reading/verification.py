@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -74,6 +74,7 @@ from fitnoise.reading.release_files import (
     links,
     number_columns,
     says,
+    table_endings,
     to_json,
     unfinished,
 )
@@ -506,11 +507,12 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     )
     # no names if the claim above failed, and then the release is not accepted in any case
     names = [name for tables in table_lists for name in tables]
-    bases = {file: folder / "tables" / file for name in names for file in _extents(plan, name)}
+    files = [file for name in names for file in _table_files(plan, folder, name)]
+    with_csv = [file for file in files if ".csv" in file.endings]
     log.add(
         "report.claim.files",
-        lambda: _check_files(plan, folder, bases.values()),
-        lambda: _count("report.finding.files", len(_expected(plan, bases.values())) - 1),
+        lambda: _check_files(plan, folder, files),
+        lambda: _count("report.finding.files", len(_expected(plan, files)) - 1),
     )
     log.add(
         "report.claim.description",
@@ -539,7 +541,7 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
             )
         log.add(
             "report.claim.parquet",
-            lambda: _check_parquet(read[0], names, bases, same),
+            lambda: _check_parquet(read[0], names, files, same),
             lambda: _count("report.finding.rebuilt", len(names)),
         )
         for i in histograms(plan):
@@ -556,8 +558,8 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
             )
     log.add(
         "report.claim.csv",
-        lambda: _check_csv(plan, names, {n: b for n, b in bases.items() if n not in same}),
-        lambda: _count("report.finding.csv", len(names)),
+        lambda: _check_csv([file for file in with_csv if file.base.name not in same]),
+        lambda: _count("report.finding.csv", len({file.table for file in with_csv})),
     )
     return log.done()
 
@@ -745,8 +747,8 @@ def _file_fault(name: str) -> Message:
     return Message("report.fault.file", (Value("file", name, ValueKind.CODE),))
 
 
-def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> Message | None:
-    expected = _expected(plan, bases)
+def _check_files(plan: Plan, folder: Path, files: Sequence[_TableFile]) -> Message | None:
+    expected = _expected(plan, files)
     # the folder of a stranger may have any number of files: a few more than expected are enough for the fault
     paths = list(itertools.islice(folder.rglob("*"), len(expected) + MAX_FILES_IN_MESSAGE))
     there = {p.relative_to(folder).as_posix() for p in paths}
@@ -755,13 +757,13 @@ def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> Message | N
     return files_fault(expected, there)
 
 
-def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
-    """Return the files and folders of a release."""
+def _expected(plan: Plan, files: Sequence[_TableFile]) -> set[str]:
+    """Return the files and folders of a release, with the given files of its tables."""
     expected = {"plan.json", DESCRIPTION, "tables"} | ({MEASUREMENTS} if plan.groups else set())
     expected |= {OUTPUTS, ANSWERS} if plan.questions else set()
     expected |= set() if plan.publication.public is None else {TOTALS}
     expected |= {f"{base}.{end}" for base in histograms(plan).values() for end in ("csv", "parquet")}
-    return expected | {f"tables/{base.name}.{end}" for base in bases for end in ("csv", "parquet")}
+    return expected | {f"tables/{file.base.name}{ending}" for file in files for ending in file.endings}
 
 
 def _written_tables(plan: Plan, folder: Path) -> tuple[str, ...]:
@@ -923,7 +925,46 @@ def _versions(stated: Mapping[str, Any], versions: Mapping[str, str]) -> dict[st
     return {k: stated[k] if isinstance(stated.get(k), str) else versions[k] for k in versions}
 
 
-def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, Path], same: set[str]) -> Message | None:
+@dataclass(frozen=True)
+class _TableFile:
+    """The files that hold one table.
+
+    Attributes:
+        table: The name of the table.
+        base: The path of the files without their endings.
+        rows: The number of rows.
+        longest: The bytes of the longest label.
+    """
+
+    table: str
+    base: Path
+    rows: int
+    longest: int
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        return table_endings(self.rows)
+
+    def read(self) -> tuple[Columns, Mapping[str, str]]:
+        """Return the columns of the Parquet file, and its metadata.
+
+        Raises:
+            ReleaseError: The file is missing, or is no Parquet file of a release.
+        """
+        return read_columns(self.base.with_suffix(".parquet"), self.rows, self.longest)
+
+    def same_csv(self, columns: Columns) -> bool:
+        """Return True if the CSV file holds exactly these columns.
+
+        Raises:
+            ReleaseError: The file is missing, or cannot be read.
+        """
+        return says(self.base.with_suffix(".csv"), csv_pieces(columns))
+
+
+def _check_parquet(
+    release: Release, names: Sequence[str], files: Sequence[_TableFile], same: set[str]
+) -> Message | None:
     """Return the fault of the Parquet files; add to `same` the files whose CSV file is equal.
 
     A CSV file in `same` is not read again.
@@ -931,19 +972,20 @@ def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, P
     Args:
         release: The release that was read.
         names: The names of the tables with files.
-        bases: By name without ending, the path of each file without its ending.
+        files: Their files.
         same: A set to which names without endings are added.
 
     Raises:
         ReleaseError: A file is missing, or is no Parquet file of a release.
     """
-    for name, file, rebuilt in release.files(names):
-        base = bases[file]
-        columns, metadata = read_columns(base.with_suffix(".parquet"), *_extents(release.plan, name)[file])
+    by_name = {file.base.name: file for file in files}
+    for name, file_name, rebuilt in release.files(names):
+        file = by_name[file_name]
+        columns, metadata = file.read()
         # the CSV file now, while the table is in memory: to read all tables twice would take twice as long
         with contextlib.suppress(ReleaseError):  # the checks below report this error
-            if says(base.with_suffix(".csv"), csv_pieces(columns)):
-                same.add(file)
+            if ".csv" in file.endings and file.same_csv(columns):
+                same.add(file_name)
         problem = _difference(columns, rebuilt) or (Message("report.fault.metadata") if metadata else None)
         if problem:
             table = Value("table", name, ValueKind.CODE)
@@ -1003,23 +1045,18 @@ def _width(columns: Columns) -> Floats:
     return columns["std_error"] if "std_error" in columns else columns["high"] - columns["low"]
 
 
-def _extents(plan: Plan, name: str) -> dict[str, tuple[int, int]]:
-    """Return the files of a table: by name without ending, the number of rows and the bytes of the longest label."""
+def _table_files(plan: Plan, folder: Path, name: str) -> list[_TableFile]:
+    """Return the files of a table of a release in a folder; a table of means has two."""
     workload = plan.group(name).publication.workload
-    return {file: extent(stubs) for file, stubs in file_stubs(workload[name], workload.domain).items()}
+    stubs = file_stubs(workload[name], workload.domain)
+    return [_TableFile(name, folder / "tables" / file, *extent(stub)) for file, stub in stubs.items()]
 
 
-def _check_csv(plan: Plan, names: Sequence[str], bases: Mapping[str, Path]) -> Message | None:
-    """Return the fault of the CSV files at `bases`, each compared with the Parquet file of its name.
+def _check_csv(files: Sequence[_TableFile]) -> Message | None:
+    """Return the fault of the CSV files, each compared with the Parquet file of its name.
 
     Raises:
         ReleaseError: A file is missing, or is no Parquet file of a release.
     """
-    for name in names:
-        for file, size in _extents(plan, name).items():
-            if file not in bases:
-                continue
-            table, _ = read_columns(bases[file].with_suffix(".parquet"), *size)
-            if not says(bases[file].with_suffix(".csv"), csv_pieces(table)):
-                return Message("report.fault.csv", (Value("table", name, ValueKind.CODE),))
-    return None
+    wrong = next((file.table for file in files if not file.same_csv(file.read()[0])), None)
+    return None if wrong is None else Message("report.fault.csv", (Value("table", wrong, ValueKind.CODE),))
