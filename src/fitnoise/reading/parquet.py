@@ -144,14 +144,10 @@ def read(path: Path, rows: int, longest: int) -> tuple[dict[str, NDArray[Any]], 
         with path.open("rb") as file:
             leaves, metadata, size = _footer(file, rows, longest)
             file.seek(0)
-            raw = memoryview(file.read(size))
-        columns, offset = _columns(raw, leaves, rows, longest), 0
-        for piece in pieces(columns, metadata):
-            if raw[offset : offset + len(piece)] != piece:
+            columns = _columns(memoryview(file.read(size)), leaves, rows, longest)
+            file.seek(0)  # read again piece by piece: the whole file has left the memory
+            if not all(file.read(len(piece)) == piece for piece in pieces(columns, metadata)) or file.read(1):
                 raise ValueError
-            offset += len(piece)
-        if offset != size:
-            raise ValueError
     except OSError:
         raise unreadable_file(path) from None
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
@@ -419,7 +415,7 @@ def _columns(raw: memoryview, leaves: Mapping[str, int], rows: int, longest: int
     for start in range(0, rows, GROUP_ROWS):
         for name, kind in leaves.items():
             parts[name].append(_values(pages, kind, min(GROUP_ROWS, rows - start), longest))
-    return {name: np.concatenate(chunks) for name, chunks in parts.items()}
+    return {name: np.concatenate(parts.pop(name)) for name in leaves}  # each part leaves the memory with its column
 
 
 def _values(pages: _ThriftReader, kind: int, rows: int, longest: int) -> NDArray[Any]:

@@ -78,6 +78,7 @@ from fitnoise.reading.estimates import Estimate, added
 from fitnoise.reading.laws import level
 from fitnoise.reading.linear_forms import AnswerSource
 from fitnoise.reading.means import file_stubs, mean_columns
+from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.refusals import no_means, repeated_table, unknown_table
 from fitnoise.reading.release_files import (
@@ -479,9 +480,10 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         for i, t, values in self._stacks(names):
             workload = self._rebuilt[i].part.publication.workload
             table, mean = workload.tables[t], self._mean(i, t)
-            contents = (*(() if mean is None else (mean,)), self._table(i, table.name, values))
-            for file, columns in zip(file_stubs(table, workload.domain), contents, strict=True):
-                yield table.name, file, columns
+            contents = [*(() if mean is None else (mean,)), self._table(i, table.name, values)]
+            for file in file_stubs(table, workload.domain):
+                # without a reference here: a long table then leaves the memory before the next one is rebuilt
+                yield table.name, file, contents.pop(0)
 
     def _stacks(self, names: Sequence[str] | None) -> Iterator[tuple[int, int, Floats]]:
         """Yield some tables, or all: the index of the part, the index of the table in it, and its numbers.
@@ -728,6 +730,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 write_parquet(table, tables / f"{file}.parquet")
                 if ".csv" in table_endings(len(next(iter(table.values())))):
                     _write(tables / f"{file}.csv", csv_pieces(table))
+                del table  # a long table leaves the memory before the next one is rebuilt
             entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
             document = describe(self.plan, names, entry, self.supersedes, TotalsReference.from_file(self.public_totals))
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(document)
@@ -747,9 +750,9 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             {"question": np.array(names, dtype=object), "output": np.array(self.outputs, dtype=np.int64)}
         )
 
-    def _measurements(self) -> pd.DataFrame:
+    def _measurements(self) -> Columns:
         sector, row = _places(self.plan)
-        return pd.DataFrame({"sector": sector, "row": row, "answer": _column(self.answers)})
+        return {"sector": sector, "row": row, "answer": _column(self.answers)}
 
     @classmethod
     @checked(ReleaseError, "Nothing was read.")
@@ -881,15 +884,18 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
         ReleaseError: The file is missing, was altered, or is of another plan.
     """
     # the plan says how many numbers are read, of how many digits: a stranger's file may announce any number of them
-    frame, metadata = read_parquet(folder / MEASUREMENTS, sum(p.noisy_answers for p in plan.groups), MAX_NUMBER_DIGITS)
-    sector, row = _places(plan)
-    if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
-        pd.DataFrame({"sector": sector, "row": row})
+    columns, metadata = read_columns(
+        folder / MEASUREMENTS, sum(p.noisy_answers for p in plan.groups), MAX_NUMBER_DIGITS
+    )
+    names, places = ["sector", "row"], _places(plan)
+    if list(columns) != [*names, "answer"] or not all(
+        columns[name].dtype == np.int64 and np.array_equal(columns[name], x)
+        for name, x in zip(names, places, strict=True)
     ):
         raise rebuilding.answers_of_another_plan()
-    column = frame["answer"].to_numpy()
+    column = columns["answer"]
     try:
-        numbers = column.copy() if column.dtype == np.int64 else np.array([int(x) for x in column], dtype=object)
+        numbers = column if column.dtype == np.int64 else np.array([int(x) for x in column], dtype=object)
     except (TypeError, ValueError):
         raise ReleaseError(
             "answer-not-integer",

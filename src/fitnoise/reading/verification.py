@@ -990,6 +990,7 @@ def _check_parquet(
         if problem:
             table = Value("table", name, ValueKind.CODE)
             return Message("report.fault.table", (table, Value("problem", problem, ValueKind.MESSAGE)))
+        del columns, rebuilt  # a long table leaves the memory before the next one is rebuilt
     return None
 
 
