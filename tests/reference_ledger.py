@@ -211,6 +211,7 @@ class Reference:
             "mu_squared_spent": ways["mu"][0],
             "mu_squared_cap": mu,
             "further_releases": repeats,
+            "share": None,
         }
 
     def accounts(self, account):

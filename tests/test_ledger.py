@@ -1323,6 +1323,9 @@ def pure_detail(epsilon: object, **extra: object) -> str:
     ("kind", "rho", "detail"),
     [
         ("charge", "-1/2", "{}"),
+        ("charge", "1/2", json.dumps({"share": ["team"]})),
+        ("cap", "1/2", json.dumps({"share": " team"})),
+        ("cap", "1/2", json.dumps({"share": None})),
         ("charge", "1/4", detail_text()),  # more expensive than stated
         ("charge", "1", detail_text()),
         ("refusal", "1/4", detail_text()),
@@ -1931,3 +1934,150 @@ def test_two_units_of_one_charge_that_look_equal_are_refused() -> None:
         with refused("ledger.units-look-alike"):
             ledger.charge(PERSON, gaussian(Fraction(1)), {}, also={twin: gaussian(Fraction(1))})
         assert ledger.entries() == []
+
+
+# --- Shares of a cap --------------------------------------------------------------------------------------
+
+
+def to_share(ledger: Ledger, part: str | None, rho: Fraction = Fraction(1, 8)) -> LedgerEntry:
+    return ledger.charge(SURVEY, loss(rho), {} if part is None else {"share": part})
+
+
+def test_a_share_has_its_own_cap_under_that_of_the_account() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(4, 8))
+        ledger.set_cap(SURVEY, Fraction(3, 8), share="north", reason="board of 2 May")
+        entry = ledger.set_cap(SURVEY, Fraction(2, 8), share="south")
+        assert (entry.kind, entry.detail, entry.limit) == ("cap", {"share": "south"}, ("rho", Fraction(1, 4)))
+        assert ledger.entries()[1].detail == {"share": "north", "reason": "board of 2 May"}
+        assert ledger.balance(SURVEY).cap == Fraction(4, 8)  # no cap of a share replaces it
+        for _ in range(2):
+            assert to_share(ledger, "south").detail == {"share": "south"}
+        with refused("ledger.over-cap") as raised:
+            to_share(ledger, "south")
+        assert "(one record, add-or-remove-one), share 'south'." in raised.value.given
+        assert (ledger.entries()[-1].kind, ledger.entries()[-1].detail) == ("refusal", {"share": "south"})
+        for _ in range(2):
+            to_share(ledger, "north")
+        with refused("ledger.over-cap") as raised:  # north has 1/8 left, and the account nothing
+            to_share(ledger, "north")
+        assert "share" not in raised.value.given
+        spent = [ledger.balance(SURVEY, x) for x in (None, "north", "south", "west")]
+        assert [(x.share, x.spent, x.cap, x.remaining) for x in spent] == [
+            (None, Fraction(4, 8), Fraction(4, 8), 0),
+            ("north", Fraction(2, 8), Fraction(3, 8), Fraction(1, 8)),
+            ("south", Fraction(2, 8), Fraction(2, 8), 0),
+            ("west", 0, None, None),
+        ]
+        ledger.set_cap(SURVEY, Fraction(0), share="north")  # closes it; what was spent stays
+        quote = ledger.quote(SURVEY, loss(UNIT), share="north")
+        assert (quote.fits, quote.further_releases) == (False, 0)
+        ledger.set_cap(SURVEY, Fraction(1))
+        assert [ledger.quote(SURVEY, loss(UNIT), share=x).fits for x in (None, "north", "west")] == [True, False, True]
+
+
+@pytest.mark.parametrize("part", [None, "west", "", ["north"], 3])
+def test_where_there_are_shares_each_charge_names_one(part: Any) -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(PERSON, Fraction(1), share="north")  # of another unit of this source, and without another cap
+        ledger.set_cap(SURVEY, Fraction(1))
+        for act in (ledger.charge, ledger.admit):
+            with refused("ledger.share-not-named"):
+                act(SURVEY, loss(UNIT), {} if part is None else {"share": part}, also={PERSON: loss(UNIT)})
+        ledger.charge(SURVEY, loss(UNIT), {"share": "north"}, also={PERSON: loss(UNIT)})
+        assert [e.kind for e in ledger.entries()] == ["cap", "cap", "charge"]
+        ledger.charge(CENSUS, loss(UNIT), {})
+        with refused("ledger.share-not-named"):
+            ledger.charge(CENSUS, loss(UNIT), {"share": "north"})
+
+
+@pytest.mark.parametrize("name", ["", " north", "no\nrth", "no\u0308rd", 7, b"north"])
+def test_the_name_of_a_share_is_printable(name: Any) -> None:
+    with Ledger(":memory:") as ledger, refused("ledger.share-without-name"):
+        ledger.set_cap(SURVEY, Fraction(1), share=name)
+
+
+def test_shares_of_one_source_have_names_that_no_one_confuses() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(1), share="north")
+        ledger.set_cap(SURVEY, Fraction(2), share="north")
+        for twin in ("North", "nоrth"):  # with a Cyrillic o
+            with refused("ledger.share-looks-alike"):
+                ledger.set_cap(SURVEY, Fraction(1), share=twin)
+        ledger.set_cap(CENSUS, Fraction(1), share="North")
+
+
+def test_a_charge_to_a_share_counts_under_the_caps_of_this_share_for_every_unit() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(1), share="north")
+        ledger.set_cap(PERSON, Fraction(1), share="north")
+        ledger.charge(SURVEY, loss(Fraction(1, 8)), {"share": "north"}, also={PERSON: loss(Fraction(7, 8))})
+        with refused("ledger.over-cap"):
+            ledger.charge(SURVEY, loss(Fraction(1, 8)), {"share": "north"}, also={PERSON: loss(Fraction(2, 8))})
+        assert [ledger.balance(a, "north").spent for a in (SURVEY, PERSON)] == [Fraction(1, 8), Fraction(7, 8)]
+
+
+def test_on_the_same_records_a_share_pays_for_its_own_charges() -> None:
+    def charge(plan: str, part: str, profile: Profile, *plans: str) -> None:
+        ledger.charge(
+            SURVEY, loss(profile.largest, profile=profile), {"plan": plan, "share": part}, composed_with=plans
+        )
+
+    with Ledger(":memory:") as ledger:
+        for part in ("north", "south"):
+            ledger.set_cap(SURVEY, Fraction(1), share=part)
+        charge(P, "north", YOUNG)
+        charge(Q, "south", OLD, P)
+        charge(R, "north", OLD, P, Q)
+        eighths = [8 * (ledger.balance(SURVEY, x).spent or 0) for x in (None, "north", "south")]
+        assert eighths == [9, 5, 4]  # ages (6, 3, 9) of all, (5, 2, 5) of north, and (1, 1, 4) of south
+
+
+def test_shares_limit_pure_epsilon_and_mu_as_caps_do() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, epsilon=Fraction(2))
+        ledger.set_cap(SURVEY, epsilon=Fraction(1), share="north")
+        ledger.set_cap(SURVEY, mu_squared=Fraction(1, 2), share="south")
+        half = loss(Fraction(1, 8), epsilon=Fraction(1, 2))
+        for _ in range(2):
+            ledger.charge(SURVEY, half, {"share": "north"})
+        with refused("ledger.over-epsilon-cap"):
+            ledger.charge(SURVEY, half, {"share": "north"})
+        with refused("ledger.over-mu-cap") as raised:
+            for _ in range(2):
+                ledger.charge(SURVEY, half, {"share": "south"})
+        assert "share 'south'" in raised.value.given
+
+
+shares = st.sampled_from(["north", "south", "west"])
+eighths = st.integers(1, 5).map(lambda n: Fraction(n, 8))
+steps = st.one_of(
+    st.tuples(st.just("cap"), st.none() | shares, st.just(Fraction(0)) | eighths),
+    st.tuples(st.just("charge"), st.none() | shares, eighths),
+    st.tuples(st.just("charge"), shares, eighths),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(steps, max_size=12))
+def test_a_share_only_refuses_more(many: list[tuple[str, str | None, Fraction]]) -> None:
+    caps: dict[str | None, Fraction] = {}
+    spent = dict.fromkeys((None, "north", "south", "west"), Fraction(0))
+    with Ledger(":memory:") as ledger:
+        for act, part, size in many:
+            existing = caps.keys() - {None}
+            if act == "cap":
+                ledger.set_cap(SURVEY, size, share=part)
+                caps[part] = size
+            elif part not in (existing or {None}):
+                with refused("ledger.share-not-named"):
+                    to_share(ledger, part, size)
+            elif any(x in caps and spent[x] + size > caps[x] for x in (None, part)):
+                with refused("ledger.over-cap"):
+                    to_share(ledger, part, size)
+            else:
+                to_share(ledger, part, size)
+                for each in {None, part}:
+                    spent[each] += size
+            assert {x: ledger.balance(SURVEY, x).spent for x in spent} == spent
+            assert {x: ledger.balance(SURVEY, x).cap for x in caps} == caps

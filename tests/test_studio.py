@@ -419,6 +419,20 @@ def test_no_second_ledger_is_made_where_the_environment_names_one_on_a_server(cl
     client.intend()  # a ledger of the folder, which is chosen
 
 
+def test_shares_of_a_cap_are_on_the_page_and_a_release_to_none_is_refused(client, at_once, capsys):
+    client.certified()
+    client.post("/ledger", account="0", cap="1", typed="people")
+    with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
+        ledger.set_cap(ledger.accounts()[0], Fraction(1, 2), share="north")
+    assert "Cap of the share north set to ρ = 0.5000000" in " ".join(Page(client.page("/ledger")).texts)
+    number = client.intend()
+    assert client.post(f"/release/{number}", typed="people").status_code == 204
+    assert "The charge names no share, and the shares of 'people' are: 'north'." in capsys.readouterr().out
+    assert "Nothing was charged" in client.page(f"/release/{number}")
+    with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
+        assert [e.kind for e in ledger.entries()] == ["cap", "cap"]
+
+
 def test_two_tabs_do_not_undo_each_other(client):
     base = base_of(client)
     one = {"tab": "1", "base": base}

@@ -121,6 +121,7 @@ def release(
     public: str | os.PathLike[str] | None = None,
     public_confirm: str | None = None,
     expect_head: tuple[int, str] | None = None,
+    share: str | None = None,
     progress: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
     dropped: Callable[[Dropped], None] | None = None,
@@ -163,6 +164,8 @@ def release(
             computed from these data."
         expect_head: A head of the ledger that was written down earlier (:meth:`fitnoise.Ledger.head`). A ledger
             without it is refused before anything is read, such as an older copy that was restored.
+        share: The name of the share of the cap that is charged, for a source with shares in the ledger. For a series,
+            the first period is charged to it.
         progress: A function, called with the name of each stage.
         notice: A function that receives a sentence for each leftover folder of killed releases to this directory. It
             receives one for a release that is finished here or is in place, too. Without `expect_head` it receives one
@@ -175,7 +178,8 @@ def release(
     Raises:
         DataError: The data do not fit the domain or cannot be opened, or stored answers were altered.
         BudgetExceeded: The charge does not fit; nothing was charged.
-        LedgerError: The ledger cannot be used, or lacks `expect_head`. Or `again` is not true, and it has a finished
+        LedgerError: The ledger cannot be used, or lacks `expect_head`. Or its source has shares, and `share` is not one
+            of these. Or the release was charged to another share. Or `again` is not true, and it has a finished
             release of the plan (with `supersedes`, one that corrects the same release). Or another process works on
             one. Or, for a series, another period is next, or the answers of an earlier one are lost.
         PlanError: The plan is a series, and no period or folder is given; or the plan is not a series, and one is
@@ -213,6 +217,7 @@ def release(
         progress=stage_notice,
         notice=sentence_notice,
         totals=totals,
+        share=share,
     )
     target, course = None if directory is None else Path(directory), _Course(ledger)
     _log_step("release-started", "releasing plan %s", plan=plan.hash, ledger=_path(ledger))
@@ -450,6 +455,7 @@ class _Call:
     earlier: The folder of the release that this one supersedes; None without one.
     supersedes: The earlier releases that the release supersedes, the newest first.
     totals: The file of public totals; None for a plan without them.
+    share: The name of the share that is charged; None without one.
     """
 
     plan: Plan
@@ -463,6 +469,7 @@ class _Call:
     earlier: Path | None = None
     supersedes: tuple[Superseded, ...] = ()
     totals: TotalsFile | None = None
+    share: str | None = None
 
     @property
     def note(self) -> dict[str, str]:
@@ -484,6 +491,20 @@ class _Call:
         sentence = Notice(Message(text_id, tuple(Value(k, x, kinds[type(x)]) for k, x in values.items())))
         _log.info("%s", sentence, extra={"event": event, "plan": self.plan.hash, **values})
         self.notice(sentence)
+
+    def refuse_other_share(self, charge: LedgerEntry) -> None:
+        """Raise LedgerError if a share is given, and the charge to finish was made to another, or to none."""
+        charged = charge.detail.get("share")
+        if self.share not in (None, charged):
+            raise LedgerError(
+                "charged-to-other-share",
+                f"Entry {charge.sequence} of the ledger is the charge of this plan, to "
+                f"{'no share' if charged is None else f'the share {charged!r}'}.",
+                "A charge stays with the share that it was made to.",
+                "Repeat the command without --share.",
+                _NOTHING,
+                place="share",
+            )
 
     def verify_earlier(self, book: Ledger | None) -> None:
         """Raise ReleaseError unless the superseded release verifies with the ledger."""
@@ -513,9 +534,11 @@ class _Call:
 
         if self.turn is not None:
             turn = self.turn
-            done = draw(turn.series, turn.period, counter, book, turn.folder, stages=stages, progress=counted)
+            done = draw(
+                turn.series, turn.period, counter, book, turn.folder, share=self.share, stages=stages, progress=counted
+            )
         else:
-            order, note = self.plan.order, self.note
+            order, note = self.plan.order, self.note | ({} if self.share is None else {"share": self.share})
             # the ledger's own check does not distinguish corrections from the release that they supersede
             once = not self.is_repeat and not self.supersedes
             done = measure(
@@ -661,6 +684,8 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
         LedgerError: No second release is requested, and the first was finished, or another process is at work on it.
     """
     if call.turn is not None:
+        for entry in book.series(call.turn.series.order.account, call.turn.series.order.plan)[:1]:
+            call.refuse_other_share(entry)
         return _drawn_before(call.turn, path, book, stages)
     answer_folder, charges = AnswerFolder(book), charged_before(call.plan, book)
     # the answers of another correction are of other data, so a call finishes only charges with its own statement
@@ -678,6 +703,7 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
         )
     for entry, answers in open_ones:
         if not answer_folder.is_held(entry):
+            call.refuse_other_share(entry)
             stages.charge, stages.answers = entry, book.answered(entry)
             return entry if answers is None else Measurement(answers, entry)
     if not before and charges and not call.supersedes and not call.is_repeat:
@@ -833,6 +859,7 @@ def read_period(
     directory: str | os.PathLike[str] | None = None,
     tables: str | Iterable[str] | None = None,
     redraw: bool = False,
+    share: str | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> Release:
     """Return the release of a series up to a period that was drawn before, from stored answers, without data.
@@ -846,6 +873,7 @@ def read_period(
         tables: The names of the tables to write there as files; None writes all.
         redraw: True to draw the rows of a period again if its answers are lost. fitnoise draws from the frozen counts,
             and charges the separate cost of these rows. The charge is 0 if the ledger names no answers of the period.
+        share: The name of the share that `redraw` charges; None for the share that was charged for the series.
         notice: A function that receives a sentence for each leftover folder of killed processes (:func:`release`).
 
     Raises:
@@ -870,7 +898,7 @@ def read_period(
         table_names = () if stage is None else to_write(released_plan, tables)
         if redraw:
             rows = claimed(turn.series.designs[turn.period - 1], turn.series.order.adjacency)
-            draw_again(turn.series, turn.period, book, turn.folder, claim=rows.claim, stages=course.stages)
+            draw_again(turn.series, turn.period, book, turn.folder, claim=rows.claim, share=share, stages=course.stages)
         # the draws up to this period are those before the next one
         draws = _before(_PeriodTurn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
         if len(draws) < turn.period:

@@ -32,6 +32,7 @@ from fitnoise.ledgers import PostgresStore, create, creation
 
 SURVEY = Account("survey", PrivacyUnit())
 RACERS = 4
+SHARES = ("north", "south")
 MOMENTS = ("begin", "append", "commit")  # a process is killed just after it
 
 
@@ -302,6 +303,23 @@ def check_race(name: str, folder: Path) -> None:
         assert ledger.verify() == 1 + 2 * RACERS, "a race loses an entry"
 
 
+def check_race_for_shares(name: str, folder: Path) -> None:
+    """No share and not their sum exceeds its cap if several processes charge both shares at the same moment."""
+    path = folder / "shares"
+    with Ledger.from_store(KINDS[name].open(path)) as ledger:
+        ledger.set_cap(SURVEY, Fraction(5, 8))
+        for part in SHARES:
+            ledger.set_cap(SURVEY, Fraction(3, 8), share=part)
+    racers = [start("race_for_shares", name, path) for _ in range(RACERS)]
+    charged = sum(int(racer.communicate()[0]) for racer in racers)
+    assert [racer.returncode for racer in racers] == [0] * RACERS
+    with Ledger.from_store(KINDS[name].open(path)) as ledger:
+        spent = [ledger.balance(SURVEY, x).spent for x in SHARES]
+        assert sorted(spent, key=str) == [Fraction(1, 4), Fraction(3, 8)], "a race exceeds the cap of a share"
+        assert (charged, ledger.balance(SURVEY).spent) == (5, Fraction(5, 8)), "a race for shares exceeds the cap"
+        assert ledger.verify() == 1 + len(SHARES) + 2 * len(SHARES) * RACERS, "a race loses an entry"
+
+
 def check_kill(name: str, folder: Path) -> None:
     """A process killed around its commit leaves all of it or nothing, and a store that opens."""
     runs = [(moment, folder / f"killed-{moment}") for moment in MOMENTS]
@@ -327,15 +345,16 @@ def check_store(name: str, folder: Path) -> None:
     for check in (check_rows, check_excluded, check_owner, check_replaced, check_cut):
         check(KINDS[name], folder)
     check_race(name, folder)
+    check_race_for_shares(name, folder)
     check_kill(name, folder)
 
 
 # --- Other processes --------------------------------------------------------------------------------------
 
 
-def charge(ledger: Ledger) -> LedgerEntry:
+def charge(ledger: Ledger, **detail: str) -> LedgerEntry:
     """Charge 1/8."""
-    return ledger.charge(SURVEY, Loss.concentrated(Fraction(1, 8)), {})
+    return ledger.charge(SURVEY, Loss.concentrated(Fraction(1, 8)), detail)
 
 
 def start(act: str, *arguments: object) -> subprocess.Popen[str]:
@@ -357,6 +376,16 @@ def race(name: str, path: str) -> None:
                 charged += 1
             except BudgetExceeded:
                 pass
+    sys.stdout.write(str(charged))
+
+
+def race_for_shares(name: str, path: str) -> None:
+    """Try two charges to each share, and print how many succeeded."""
+    charged = 0
+    for part in 2 * SHARES:
+        with Ledger.from_store(KINDS[name].open(Path(path))) as ledger, suppress(BudgetExceeded):
+            charge(ledger, share=part)
+            charged += 1
     sys.stdout.write(str(charged))
 
 

@@ -329,6 +329,9 @@ _RELEASE = click.Argument(["directory"], metavar="RELEASE", type=_FILE)
 _DATA_TABLE = _option(
     "--table", "Table of a database or a DuckDB file (table, or schema.table), or sheet of an Excel file."
 )
+_CHARGED_SHARE = _option(
+    "--share", "Share of the cap that is charged, where the account has shares (fitnoise ledger cap)."
+)
 _PERIODS_LEDGER = _ledger("Ledger that recorded the periods of the series.")
 _FROZEN_COUNTS = "Folder of the frozen counts of a series; as confidential as the data."
 _SERIES = _file("--series", _FROZEN_COUNTS, required=True)
@@ -476,6 +479,7 @@ _add(
             "Head of the ledger that `fitnoise ledger head` printed, or a file with it: refuse a ledger that lacks it.",
             metavar="HEAD|FILE",
         ),
+        _CHARGED_SHARE,
     ],
     examples=(
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
@@ -546,6 +550,7 @@ _add(
         _PERIODS_LEDGER,
         _output("New directory for the release.", required=True),
         _flag("--redraw", "The answers are lost: draw the period again, at the cost that `status` prints."),
+        _option("--share", "Share of the cap that --redraw charges (default: the one charged for the series)."),
     ],
     examples=("fitnoise series write plan.json --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/",),
 )
@@ -843,6 +848,13 @@ _CAP = (
         "--mu", "Cap on the total mu instead; all releases jointly keep the curve of this mu.", callback=_exact_rho
     ),
     _option("--reason", "Reason for the cap; the ledger stores it."),
+    _option(
+        "--share share_texts",
+        "Cap of a share of the account, in the measure of the account's cap; repeatable. Each release then names a "
+        "share.",
+        metavar="NAME=CAP",
+        multiple=True,
+    ),
 )
 
 _UNIT = _option(
@@ -877,6 +889,7 @@ _add(
             type=_FLOAT,
         ),
         _file("--plot", "File for a plot of that epsilon against delta (svg, pdf, png); default of --delta: 1e-6."),
+        _option("--share", "Share of the cap, to which --plan is charged."),
     ],
     examples=(
         "fitnoise ledger show budget.sqlite",
@@ -887,7 +900,11 @@ _add(
 
 _add(
     "ledger cap",
-    "Set the cap of an account of a ledger, and print the ledger.",
+    """Set the cap of an account of a ledger, or the caps of its shares, and print the ledger.
+
+    A share is a part of the cap, for a team. Its releases (`fitnoise release --share`) are charged to the account, too.
+    The caps of shares may add up to more than the cap of the account, which holds all the same.
+    """,
     [
         _LEDGER_FILE,
         *_CAP,
@@ -897,6 +914,7 @@ _add(
     ],
     examples=(
         "fitnoise ledger cap budget.sqlite --rho 0.1 --plan plan.json",
+        "fitnoise ledger cap budget.sqlite --plan plan.json --share health=0.04 --share schools=0.02",
         'fitnoise ledger cap budget.sqlite --rho 0.1 --account people --unit "one record, add-or-remove-one"',
     ),
 )

@@ -36,7 +36,14 @@ from fitnoise.interfaces.pages.report import ENDING, same
 from fitnoise.interfaces.pages.report import check_place as check_report_place
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.comparisons import answers_report, comparison_report, settings_report
-from fitnoise.interfaces.reports.ledgers import accounts_epsilon, charges_sections, ledger_report, more_section
+from fitnoise.interfaces.reports.ledgers import (
+    accounts_epsilon,
+    balance_section,
+    charges_sections,
+    ledger_report,
+    more_section,
+    shares_of,
+)
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
 from fitnoise.interfaces.reports.releases import (
     answer_report,
@@ -89,7 +96,7 @@ from fitnoise.reading.release_files import check_new_file, check_new_folder, csv
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, checks_of_files, verify
 from fitnoise.reporting import Report, Section
 from fitnoise.request.attributes import KINDS
-from fitnoise.request.documents import json_schema, load_spec
+from fitnoise.request.documents import exact_number, json_schema, load_spec
 from fitnoise.request.publication import Budget, Publication
 from fitnoise.request.record import load_words
 from fitnoise.request.starter_spec import begun
@@ -443,6 +450,7 @@ def release_command(
     public: Path | None,
     public_confirm: str | None,
     expect_head: str | None,
+    share: str | None,
     as_json: bool,
 ) -> None:
     """Measure a plan, and show what was written and charged."""
@@ -474,6 +482,7 @@ def release_command(
             public=public,
             public_confirm=public_confirm,
             expect_head=None if expect_head is None else _expected_head(expect_head),
+            share=share,
             progress=report_progress,
             notice=say,
             dropped=partial(_keep_dropped, dropped_records, as_json),
@@ -482,13 +491,15 @@ def release_command(
         already = Message("terminal.release.already", (Value("directory", str(output)),))
         say(already if done.charge is None else wrote(output))
         balance = _balance(ledger_file, plan.order.account)
+        part = None if share is None else _balance(ledger_file, plan.order.account, share)
         rise = price if before is None or balance is None or balance.spent is None else balance.spent - before
         if period is not None:
             plan, rise = done.plan, Fraction(0) if done.charge is None else done.charge.rho
         answers = done.finite.values() if plan.questions else ()
         receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, _label(ledger_file), balance)
         values = tuple(Value(key, x) for key, x in _dropped(dropped_records).items())
-        _print_report(receipt.adding(*superseded_section(done), Section(values=values)), as_json)
+        parts = [] if part is None else [balance_section(None, part, ("share",))]
+        _print_report(receipt.adding(*parts, *superseded_section(done), Section(values=values)), as_json)
 
 
 def series_status_command(plan_file: Path, series: Path, ledger_file: Path | str, as_json: bool) -> None:
@@ -498,13 +509,27 @@ def series_status_command(plan_file: Path, series: Path, ledger_file: Path | str
 
 
 def series_write_command(
-    plan_file: Path, period: str, series: Path, ledger_file: Path | str, output: Path, redraw: bool, as_json: bool
+    plan_file: Path,
+    period: str,
+    series: Path,
+    ledger_file: Path | str,
+    output: Path,
+    redraw: bool,
+    share: str | None,
+    as_json: bool,
 ) -> None:
     """Write the release of a period that was drawn."""
     plan = Plan.load(plan_file)
     with progress(Message("terminal.progress.writing")):
         done = drawn_period(
-            plan, period, ledger=ledger_file, series=series, directory=output, redraw=redraw, notice=say
+            plan,
+            period,
+            ledger=ledger_file,
+            series=series,
+            directory=output,
+            redraw=redraw,
+            share=share,
+            notice=say,
         )
     say(wrote(output))
     if redraw and done.charge is not None:
@@ -911,7 +936,12 @@ def verify_command(
 
 
 def ledger_show_command(
-    file: Path | str, plan_files: tuple[Path, ...], delta: float | None, plot: Path | None, as_json: bool
+    file: Path | str,
+    plan_files: tuple[Path, ...],
+    delta: float | None,
+    plot: Path | None,
+    share: str | None,
+    as_json: bool,
 ) -> None:
     """Show the balances and the entries, and on request the charges of plans and the epsilon of all releases."""
     if delta is not None and not 0 < delta < 1:
@@ -927,14 +957,15 @@ def ledger_show_command(
         balances = [ledger.balance(a) for a in ledger.accounts()]
         entries = ledger.entries()
         head = ledger.head()
-        plan_sections = [_remaining_releases(ledger, plan) for plan in plans] if len(plans) == 1 else []
+        shares = [ledger.balance(a, name) for a in ledger.accounts() for name in shares_of(entries, a)]
+        plan_sections = [_remaining_releases(ledger, plan, share) for plan in plans] if len(plans) == 1 else []
         groups = (
             {b.account: ledger.groups(b.account) for b in balances} if delta is not None or plot is not None else {}
         )
     leftover_files = () if is_address(file) else leftovers(Path(file).absolute().parent)
     if len(plans) > 1:
-        plan_sections = _rehearse_charges(file, list(zip(map(str, plan_files), plans, strict=True)))
-    report = ledger_report(entries, balances, head, leftover_files).adding(*plan_sections)
+        plan_sections = _rehearse_charges(file, list(zip(map(str, plan_files), plans, strict=True)), share)
+    report = ledger_report(entries, balances, head, leftover_files, shares).adding(*plan_sections)
     if delta is not None or plot is not None:
         given_delta = 1e-6 if delta is None else delta
         with progress(Message("terminal.progress.adding_losses")):
@@ -958,13 +989,16 @@ def ledger_cap_command(
     epsilon: Fraction | None,
     mu: Fraction | None,
     reason: str | None,
+    share_texts: tuple[str, ...],
     source: str | None,
     unit: str | None,
     plan_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Set the cap of an account, and show the ledger."""
-    cap = _only_cap(rho, epsilon, mu)
+    """Set the cap of an account, or caps of its shares, and show the ledger."""
+    shares = _parse_shares(share_texts)
+    is_capped = any(limit is not None for limit in (rho, epsilon, mu))
+    cap = _only_cap(rho, epsilon, mu) if is_capped or not shares else {}
     if (source is None) == (plan_file is None):
         raise click.UsageError(
             "--account or --plan is needed, and only one of them. A cap belongs to an account. Give the data source "
@@ -980,7 +1014,7 @@ def ledger_cap_command(
         accounts = ledger.accounts()
         account = plan_account or _chosen(accounts, source or "", unit)
         _check_listed(account, accounts, is_new=False)
-        ledger.set_cap(account, **cap, reason=reason or "")
+        _set_caps(ledger, account, cap, shares, reason or "")
     _show_capped(file, as_json)
 
 
@@ -992,15 +1026,16 @@ def ledger_open_command(
     epsilon: Fraction | None,
     mu: Fraction | None,
     reason: str | None,
+    share_texts: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Open a new account for a plan with a cap, print the source's earlier cost for it, and show the ledger."""
-    cap = _only_cap(rho, epsilon, mu)
+    cap, shares = _only_cap(rho, epsilon, mu), _parse_shares(share_texts)
     account = _plan_account(plan_file, unit)  # what names no account leaves no file
     with Ledger(file) as ledger:
         _check_listed(account, ledger.accounts(), is_new=True)
         earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries())
-        ledger.set_cap(account, **cap, reason=reason or "")
+        _set_caps(ledger, account, cap, shares, reason or "")
         with _after(CAPPED):
             spent = ledger.balance(account).spent
     if earlier and spent is not None:
@@ -1020,7 +1055,44 @@ CAPPED = "The cap is set, and in the ledger."
 
 def _show_capped(file: Path | str, as_json: bool) -> None:
     with _after(CAPPED):
-        ledger_show_command(file, (), None, None, as_json)
+        ledger_show_command(file, (), None, None, None, as_json)
+
+
+def _parse_shares(texts: Sequence[str]) -> dict[str, Fraction]:
+    """Return the caps of shares by name, or raise a usage error for a text that is not NAME=CAP, or a name twice."""
+    shares: dict[str, Fraction] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if not name or name in shares:
+            raise click.UsageError(
+                f"--share is {text!r}{', and the share has a cap already' if name else ''}. It needs a name and a cap, "
+                "once for each share. Give --share team=0.02. Nothing was changed."
+            )
+        shares[name] = exact_number(number, "Nothing was changed.")
+    return shares
+
+
+def _set_caps(
+    ledger: Ledger, account: Account, cap: Mapping[str, Fraction], shares: Mapping[str, Fraction], reason: str
+) -> None:
+    """Set the cap of an account, if one is given, and then those of shares, in the measure of the account's cap."""
+    if cap:
+        ledger.set_cap(account, **cap, reason=reason, share=None)
+    in_force = ledger.balance(account)
+    measures = {"mu_squared": in_force.mu_squared_cap, "epsilon": in_force.epsilon_cap, "rho": in_force.cap}
+    kind = next((key for key, limit in measures.items() if limit is not None), None)
+    if shares and kind is None:
+        raise click.UsageError(
+            f"The account {account.source!r} ({account.sentence}) has no cap. A share is a part of a cap, in its "
+            "measure. Give the cap, too: --rho, --epsilon or --mu. Nothing was changed."
+        )
+    done = "The cap of the account is set, and in the ledger." if cap else None
+    for name, limit in shares.items():
+        with _after(done):
+            ledger.set_cap(
+                account, **{str(kind): limit**2 if kind == "mu_squared" else limit}, reason=reason, share=name
+            )
+        done = f"The caps before and that of the share {name!r} are set, and in the ledger."
 
 
 def _only_cap(rho: Fraction | None, epsilon: Fraction | None, mu: Fraction | None) -> dict[str, Fraction]:
@@ -1261,11 +1333,11 @@ def _after(done: str | None) -> Iterator[None]:
         raise
 
 
-def _balance(file: Path | str, account: Account) -> Quote | None:
-    """Return the balance of an account after a release; None, with a word on stderr, where it cannot be read now."""
+def _balance(file: Path | str, account: Account, share: str | None = None) -> Quote | None:
+    """Return the balance of an account or share after a release; None, with a word on stderr, if it cannot be read."""
     try:
         with Ledger(file) as ledger:
-            return ledger.balance(account)
+            return ledger.balance(account, share)
     except (FitnoiseError, OSError) as error:
         reason = error.reason if isinstance(error, FitnoiseError) else str(error)
         say(Message("terminal.release.unread_balance", (Value("reason", reason),)))
@@ -1299,19 +1371,20 @@ def _curves(
     return curves, epsilons
 
 
-def _remaining_releases(ledger: Ledger, plan: Plan) -> Section:
-    """Return the section with the number of releases of a plan that the account still allows."""
+def _remaining_releases(ledger: Ledger, plan: Plan, share: str | None) -> Section:
+    """Return the section with the number of releases of a plan that the account and its share still allow."""
     order = plan.order
     quote = ledger.quote(
         order.account,
         order.ledger_loss(),
         also=order.losses_of_units(ledger.accounts()),
         composed_with=order.composed_with,
+        share=share,
     )
     return more_section(quote, plan.loss, plan.publication.delta)
 
 
-def _rehearse_charges(file: Path | str, plans: Sequence[tuple[str, Plan]]) -> list[Section]:
+def _rehearse_charges(file: Path | str, plans: Sequence[tuple[str, Plan]], share: str | None) -> list[Section]:
     """Return the charges of plans with names, one after the other, and the balances of their accounts after them.
 
     A copy of the ledger in memory is charged, by the rules of the ledger. A charge that does not fit is left out.
@@ -1325,10 +1398,11 @@ def _rehearse_charges(file: Path | str, plans: Sequence[tuple[str, Plan]]) -> li
         for name, plan in plans:
             order, loss = plan.order, plan.order.ledger_loss()
             also, others = order.losses_of_units(ledger.accounts()), order.composed_with
-            quote = ledger.quote(order.account, loss, also=also, composed_with=others)
+            quote = ledger.quote(order.account, loss, also=also, composed_with=others, share=share)
             charges.append((name, quote, loss.epsilon))
             if quote.fits:
-                ledger.charge(order.account, loss, order.detail(), also=also, composed_with=others)
+                detail = order.detail() | ({} if share is None else {"share": share})
+                ledger.charge(order.account, loss, detail, also=also, composed_with=others)
         balances = [ledger.balance(a) for a in dict.fromkeys(quote.account for _, quote, _ in charges)]
     return charges_sections(charges, balances)
 

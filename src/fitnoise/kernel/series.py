@@ -74,6 +74,7 @@ def draw(
     ledger: Ledger,
     folder: Path,
     *,
+    share: str | None = None,
     stages: Stages | None = None,
     progress: Progress | None = None,
     noise: NoiseSource = noise,
@@ -87,6 +88,7 @@ def draw(
         ledger: The ledger. It charges the entire series before the first period is drawn, and records each other
             period.
         folder: The folder of the counts, made at the first period for its owner alone; it holds one series only.
+        share: The name of the share that the first period charges; `None` where the source has no shares.
         stages: The object that records the stages passed.
         progress: A function that receives the counted fraction, from 0 to 1.
         noise: The noise source.
@@ -117,7 +119,7 @@ def draw(
     required = _required_axes(series)
     margins = _counter_margins(required)
     frozen = [_thawed(series, folder, entry, margins) for entry in entries]
-    request = order.account, order.ledger_loss(), order.detail() | {"salt": token_hex(16)}
+    request = order.account, order.ledger_loss(), _detail(order, token_hex(16), share)
     if period == 1:
         # Checked before counting, so that data are not read for a charge that cannot fit.
         ledger.admit(*request, also=order.losses_of_units(ledger.accounts()))
@@ -150,6 +152,7 @@ def redraw(
     folder: Path,
     *,
     claim: Claim | None = None,
+    share: str | None = None,
     stages: Stages | None = None,
     noise: NoiseSource = noise,
 ) -> Measurement:
@@ -163,6 +166,7 @@ def redraw(
         ledger: The ledger that charges the cost of the rows of this period on their own.
         folder: The folder of the counts.
         claim: The claimed price of these rows for the records of one unit, which is proven before it is charged.
+        share: The name of the share to charge; `None` for the one that was charged for the series.
         stages: The object that records the stages passed.
         noise: The noise source.
 
@@ -196,7 +200,7 @@ def redraw(
         exact, length = _room(series, required, frozen, room)
         if not waits:
             stages.salt, also = salt, order.losses_of_units(ledger.accounts())
-            detail = order.detail() | {"salt": salt}
+            detail = _detail(order, salt, share or entries[0].detail.get("share"))
             entry = ledger.charge(
                 order.account, order.ledger_loss(), detail, also=also, drawn_period=entry.drawn_period
             )
@@ -251,6 +255,11 @@ def _required_axes(series: Series) -> _RequiredAxes:
     needed = _needed_margins(series.order, (series.strategy, *series.designs))
     with_period = {tuple(sorted({*m, series.attribute}, key=position_of.__getitem__)) for m in needed}
     return {m: domain.counting_axes(m) for m in maximal(with_period)}
+
+
+def _detail(order: Order, salt: str, share: str | None) -> dict[str, Any]:
+    """Return the detail of the charge of a series, or of a second draw."""
+    return order.detail() | {"salt": salt} | ({} if share is None else {"share": share})
 
 
 def _refuse_turn(series: Series, period: int, drawn_periods: int) -> None:

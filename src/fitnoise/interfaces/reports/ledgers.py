@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from fitnoise.kernel import privacy
 from fitnoise.kernel.ledger import LedgerEntry, Quote
@@ -18,7 +19,11 @@ from fitnoise.request import curves
 
 
 def ledger_report(
-    entries: Sequence[LedgerEntry], balances: Sequence[Quote], head: tuple[int, str], leftovers: Sequence[str] = ()
+    entries: Sequence[LedgerEntry],
+    balances: Sequence[Quote],
+    head: tuple[int, str],
+    leftovers: Sequence[str] = (),
+    shares: Sequence[Quote] = (),
 ) -> Report:
     """Return the report of a ledger: its accounts, its entries, and its head.
 
@@ -27,6 +32,7 @@ def ledger_report(
         balances: One quote for each account: its spent cost and the rest of its cap.
         head: The sequence number and the digest of the last entry (`Ledger.head`).
         leftovers: The names of files that killed processes left next to the ledger.
+        shares: One quote for each share of an account, in the order of the accounts.
     """
     pure = any(e.epsilon is not None for e in entries)
     numbers = {e.digest: e.sequence for e in entries}
@@ -47,17 +53,24 @@ def ledger_report(
         ReportColumn("named", Message("report.heading.plan"), ValueKind.MESSAGE, spoken=True),
         ReportColumn("composed_with"),
         ReportColumn("supersedes"),
+        ReportColumn("share"),
         ReportColumn("digest"),
     )
     rest = (Value("leftovers", leftovers),)
     remains = (Message("report.ledger.leftovers", rest),) if leftovers else ()
     last = (Value("sequence", head[0], ValueKind.COUNT), Value("digest", head[1]))
-    accounts = [balance_section(None, b, ("balances", i)) for i, b in enumerate(balances)]
+    accounts = [
+        balance_section(None, x, ("balances", i) if x is b else ("shares", shares.index(x)))
+        for i, b in enumerate(balances)
+        for x in (b, *(s for s in shares if s.account == b.account))
+    ]
     return Report(
         "",
         (
             # A document has this key for an empty ledger, too.
             *(accounts or [Section(values=(Value("balances", []),))]),
+            *_renewals(entries, balances),
+            *_exceeding_shares(balances, shares),
             Section(tables=(ReportTable.from_rows("entries", columns, (_row(e, numbers) for e in entries)),)),
             *_series(entries),
             *_unprotected(entries),
@@ -65,6 +78,67 @@ def ledger_report(
             Section(Message("report.section.unfinished") if leftovers else None, remains, rest),
         ),
     )
+
+
+_EXCEEDING_TEXTS = {
+    "rho": "report.balance.shares_rho",
+    "epsilon": "report.balance.shares_epsilon",
+    "mu_squared": "report.balance.shares_mu_squared",
+}
+"""The ids of the messages about shares that exceed a cap, by its measure."""
+
+_RAISED_TEXTS = {
+    "rho": "report.balance.raised_rho",
+    "epsilon": "report.balance.raised_epsilon",
+    "mu_squared": "report.balance.raised_mu_squared",
+}
+"""The ids of the messages about a cap that was raised, by its measure."""
+
+
+def shares_of(entries: Sequence[LedgerEntry], account: Account) -> list[str]:
+    """Return the names of the shares with a cap in an account, in order of appearance."""
+    caps = [e.detail.get("share") for e in entries if e.kind == "cap" and e.account == account]
+    return [name for name in dict.fromkeys(caps) if name is not None]
+
+
+def _limit(balance: Quote) -> tuple[str, Fraction] | None:
+    """Return the measure and the size of the cap in force; None without a cap."""
+    sizes = {"epsilon": balance.epsilon_cap, "mu_squared": balance.mu_squared_cap, "rho": balance.cap}
+    return next(((kind, size) for kind, size in sizes.items() if size is not None), None)
+
+
+def _exceeding_shares(balances: Sequence[Quote], shares: Sequence[Quote]) -> Iterator[Section]:
+    """Yield the accounts whose shares may spend more together than the cap of the account."""
+    for i, balance in enumerate(balances):
+        cap, parts = _limit(balance), [_limit(s) for s in shares if s.account == balance.account]
+        sizes = [size for kind, size in filter(None, parts) if cap and kind == cap[0]]
+        if cap and sum(sizes) > cap[1]:
+            values = (
+                Value("source", balance.account.source),
+                Value("sum", float(sum(sizes)), ValueKind.COST),
+                Value("limit", float(cap[1]), ValueKind.COST),
+            )
+            yield Section(None, (Message(_EXCEEDING_TEXTS[cap[0]], values),), values, path=("exceeding_shares", i))
+
+
+def _renewals(entries: Sequence[LedgerEntry], balances: Sequence[Quote]) -> Iterator[Section]:
+    """Yield the accounts whose cap was raised: earlier caps do not bound their total, and nor does a yearly cap."""
+    for i, balance in enumerate(balances):
+        limits = [
+            e.limit for e in entries if e.kind == "cap" and e.account == balance.account and "share" not in e.detail
+        ]
+        sizes = [size for kind, size in limits if kind == limits[-1][0]]
+        rises = [after - before for before, after in pairwise(sizes) if after > before]
+        if rises:
+            values = (
+                Value("source", balance.account.source),
+                Value("first", float(sizes[0]), ValueKind.COST),
+                Value("last", float(sizes[-1]), ValueKind.COST),
+                Value("rise", float(rises[-1]), ValueKind.COST),
+                Value("further", 4, ValueKind.COUNT),
+                Value("total", float(sizes[-1] + 4 * rises[-1]), ValueKind.COST),
+            )
+            yield Section(None, (Message(_RAISED_TEXTS[limits[-1][0]], values),), values, path=("renewals", i))
 
 
 def _series(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
@@ -101,6 +175,7 @@ def balance_section(title: Message | None, balance: Quote, location: tuple[str |
     pure_left = 0.0 if spent is None or limit is None else max(float(limit - spent), 0.0)
     values = (
         Value("source", balance.account.source),
+        Value("share", balance.share),
         Value("privacy_unit", balance.account.sentence),
         Value("unit", account_message(balance.account), ValueKind.MESSAGE, spoken=True),
         # None stands for a cost without a bound, as after a charge for replace-one neighbours.
@@ -121,7 +196,8 @@ def balance_section(title: Message | None, balance: Quote, location: tuple[str |
         Value("pure_left", pure_left, ValueKind.COST, spoken=True),
     )
     warned, guesses = _warned(balance)
-    message_ids = ("report.balance.account", _spent_text(balance), _left_text(balance))
+    whose = "report.balance.account" if balance.share is None else "report.balance.share"
+    message_ids = (whose, _spent_text(balance), _left_text(balance))
     return Section(
         title, (*(Message(text, values) for text in message_ids), *warned), (*values, *guesses), path=location
     )
@@ -319,6 +395,10 @@ def _row(entry: LedgerEntry, numbers: Mapping[str, int]) -> dict[str, Content]:
         kind_message = Message("report.entry.epsilon_cap", (Value("most", float(largest), ValueKind.NUMBER),))
     else:
         kind_message = Message("report.entry.mu_cap", (Value("most", privacy.mu(largest), ValueKind.NUMBER),))
+    share_name = entry.detail.get("share")
+    if share_name is not None:
+        parts = (Value("entry", kind_message, ValueKind.MESSAGE), Value("share", share_name))
+        kind_message = Message("report.entry.share", parts)
     return {
         "sequence": entry.sequence,
         "time": entry.time,
@@ -336,5 +416,6 @@ def _row(entry: LedgerEntry, numbers: Mapping[str, int]) -> dict[str, Content]:
         "named": plan_label,
         "composed_with": entry.composed_plans,
         "supersedes": superseded,
+        "share": share_name,
         "digest": entry.digest,
     }

@@ -47,6 +47,13 @@ a cap. The rules below are its constitution: no version may ever change them.
     several draws for one charge is published (:mod:`fitnoise.kernel.measure` gives the proof). Answers that the
     ledger does not name are recognised.
 
+14. **A share is a part of a cap, and only refuses more.** A cap may name a share of its account. Where a source has
+    such caps, each charge names one of its shares, also in a ledger that has no other cap. It fits if it fits under the
+    caps of the accounts (rule 9), and under the last cap of this share in each account. Under the cap of a share only
+    the charges that name it count, at their joint cost (rule 7). The caps of shares may add up to more than the cap of
+    the account, which holds all the same. A share never ends; a cap of 0 closes it. No access is controlled: a person
+    who can charge can name any share.
+
 **Symbols.**
 
     | ρ | parameter of zero-concentrated differential privacy |

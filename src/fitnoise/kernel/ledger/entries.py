@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self, final
 
 from fitnoise.errors import LedgerError
-from fitnoise.kernel.checks import is_digest
+from fitnoise.kernel.checks import is_digest, is_name
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu_squared
 from fitnoise.kernel.profiles import Profile, ceil_dyadic
@@ -226,7 +226,8 @@ class LedgerEntry:
             multiple of 2⁻⁶⁴. For a period and for answers 0.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
         detail: A JSON object without floats. The ledger itself writes `"profile"`, `"composed_with"`, `"epsilon"`,
-            `"mu_squared"`, `"mu_rate"`, `"units"` and `"series"` to it.
+            `"mu_squared"`, `"mu_rate"`, `"units"` and `"series"` to it. `"share"` is the name of the share that a cap
+            limits, or that a charge or refusal is made to.
         previous: The digest of the entry before; :data:`GENESIS` for the first.
         digest: The SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
 
@@ -270,6 +271,14 @@ class LedgerEntry:
                 "The detail of an entry is not a JSON object, or has a key that a cap does not allow.",
                 "A cap has neither a profile nor other plans on the same records.",
                 "Give a detail as a ledger writes it.",
+                "Nothing was charged and nothing was changed.",
+            )
+        if not is_name(self.detail.get("share", "none")):
+            raise LedgerError(
+                "entry-share-invalid",
+                "An entry names a share by something other than a printable text.",
+                "",
+                "Give the name of a share as a ledger writes it.",
                 "Nothing was charged and nothing was changed.",
             )
         if self.kind == "answers" and not all(map(is_digest, self.detail.values())):
@@ -409,6 +418,9 @@ class Quote:
         rho: The cost of the charge on its own, rounded up to a multiple of 2⁻⁶⁴; `None` where nothing bounds it.
         spent: The ρ of all charges so far to the accounts of this name (`account.source`), for this unit. The cost of
             charges on the same records is their joint cost. `None` where nothing bounds the cost of one of them.
+        increase: The growth of spent: ρ for a charge that names no other plans. It is often less for a charge on the
+            records of other plans, even 0 or negative. `None` where nothing bounds it. It can have a bound where spent
+            has none.
         cap: The cap in force, the last one set, as ρ; `None` without a cap. A cap on ε is here ε²/2, and a cap on μ² is
             μ²/2.
         remaining: The amount that is left under the cap, as ρ; `None` without a cap, and 0 where the spent amount has
@@ -417,9 +429,6 @@ class Quote:
             square of the remaining ε, and under a cap on μ² half the remaining μ².
         fits: True if there is no cap. Under a cap on ρ, True if spent + increase ≤ cap. `epsilon_cap` and
             `mu_squared_cap` state the rule for a cap on ε or μ².
-        increase: The growth of spent: ρ for a charge that names no other plans. It is often less for a charge on the
-            records of other plans, even 0 or negative. `None` where nothing bounds it. It can have a bound where spent
-            has none.
         epsilon_spent: Σ ε of the charges so far, where every one of them is pure; `None` where one is not.
         epsilon_cap: The cap in force, if it limits ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
         mu_squared_spent: μ² of the charges so far, for charges on the same records their joint μ²; `None` where one is
@@ -427,20 +436,22 @@ class Quote:
         mu_squared_cap: The cap in force, if it limits μ²: then fits ⟺ μ² with the charge ≤ cap.
         further_releases: The number of charges like this one that still fit, this one included, each without other
             plans. 0 for a charge of cost 0 or without a bound; `None` without a cap.
+        share: The name of a share: only its cap and the charges that name it count. `None` for the entire account.
     """
 
     account: Account
     rho: Fraction | None
     spent: Fraction | None
-    cap: Fraction | None
-    remaining: Fraction | None
-    fits: bool
     increase: Fraction | None
+    cap: Fraction | None = None
+    remaining: Fraction | None = None
+    fits: bool = True
     epsilon_spent: Fraction | None = None
     epsilon_cap: Fraction | None = None
     mu_squared_spent: Fraction | None = None
     mu_squared_cap: Fraction | None = None
     further_releases: int | None = None
+    share: str | None = None
 
 
 def find_price(declared: Account, prices: Mapping[Account, Price], for_account: Account) -> Price | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def make_refusal(quote: Quote, entry: LedgerEntry) -> BudgetExceeded:
     """Return the error for a charge that does not fit, with the entry that records the refusal."""
-    whom = f"{quote.account.source!r} ({quote.account.sentence})"
+    whom = f"{quote.account.source!r} ({quote.account.sentence})" + (f", share {quote.share!r}" if quote.share else "")
     recorded = f"Entry {entry.sequence} records this refusal."
     price = entry.price(quote.account)
     if price is None or quote.rho is None or quote.increase is None:

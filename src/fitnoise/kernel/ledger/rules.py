@@ -5,19 +5,18 @@ This module knows no SQL and no file. A charge fits if all its quotes fit, so th
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import reprlib
 import threading
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from fitnoise.errors import LedgerError
-from fitnoise.kernel.checks import are_confusable, describe_value, is_digest
+from fitnoise.kernel.checks import are_confusable, describe_value, is_digest, is_name
 from fitnoise.kernel.ledger.entries import (
     GENESIS,
     RESERVED_DETAIL_KEYS,
@@ -104,7 +103,7 @@ class Ledger:
     * spent = Σ over groups of their joint cost, exactly (rounded up where a joint cost is itself a bound). This holds
       over re-opening and over processes. Without ``composed_with`` it is Σ charges, in any order.
     * No charge raises the spent amount of any account of its name above the cap in force there, for any number of
-      racing processes.
+      racing processes. Nor does it raise that of its share above the cap of the share.
     * When ``charge`` returns, the entry is on the disk.
     * When ``charge`` raises a LedgerError, nothing was charged, unless the error states another outcome. If the disk
       failed while committing, the outcome is unknown. If the file was replaced while committing, the file that was
@@ -157,6 +156,7 @@ class Ledger:
         *,
         also: Mapping[Account, Loss] | None = None,
         composed_with: Sequence[str] = (),
+        share: str | None = None,
     ) -> Quote:
         """Return the effect of charging a loss now; `fits` and `further_releases` cover all accounts of the name.
 
@@ -167,32 +167,34 @@ class Ledger:
             loss: The cost of the release on its own.
             also: The cost for other accounts of the name.
             composed_with: Hashes of plans on whose records the release is measured.
+            share: The name of a share, whose caps `fits` and `further_releases` cover, too.
 
         Raises:
             LedgerError: The loss, `also`, `composed_with` or the account are refused, as by :meth:`charge`. A charge
-                that costs nothing, or does not fit, is no error.
+                that costs nothing, does not fit, or names no share, is no error.
         """
         request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
         with self._transaction(write=False) as chain:
-            quotes = _quote_accounts(chain, request)
+            quotes = _quote_accounts(chain, request, share)
         # A release charges every account of the name, so the one with the least room decides how many fit.
         further = min((q.further_releases for q in quotes if q.further_releases is not None), default=None)
         return replace(quotes[0], fits=all(q.fits for q in quotes), further_releases=further)
 
-    def balance(self, account: Account) -> Quote:
+    def balance(self, account: Account, share: str | None = None) -> Quote:
         """Return the quote of a zero charge, also for an account that does not exist.
 
         Charges to other accounts of its name count.
 
         Args:
             account: The protected population and unit.
+            share: The name of a share, to return its balance. `None` returns that of the entire account.
 
         Raises:
             LedgerError: The name of the account looks like another.
         """
         with self._transaction(write=False) as chain:
             _refuse_twin(chain, account)
-            return _quote_account(chain, _request_nothing(account), account)
+            return _quote_account(chain, _request_nothing(account), account, share)
 
     def charge(
         self,
@@ -213,7 +215,7 @@ class Ledger:
             loss: The cost of the release on its own. The detail keeps its profile, if the cost by cell is known. For a
                 pure loss the detail keeps ε.
             detail: A JSON object without floats. The key "plan" holds the hash by which later charges can name this
-                one.
+                one. The key "share" names the share that is charged.
             also: The cost of the release on its own for other accounts of the name; the detail keeps it. An account of
                 the name that is not in it is charged the bound of :meth:`LedgerEntry.price`.
             composed_with: Hashes of plans charged to the same account. They state the promise that this release is
@@ -222,7 +224,8 @@ class Ledger:
             at_most: The largest allowed growth of the spent ρ of the account; `None` sets no such limit.
             drawn_period: The drawn period of a series. The first period charges the entire series. Another charge draws
                 a period again, from its earlier counts.
-            once: True to refuse if the account was charged before for the plan that the detail names.
+            once: True to refuse if the account was charged before for the plan that the detail names; if it names
+                none, for any plan.
 
         Raises:
             BudgetExceeded: The charge does not fit under a cap of an account of the name. The ledger records a refusal;
@@ -237,17 +240,16 @@ class Ledger:
             LedgerError: `also` has an account of another name, or two names of units look like one.
             LedgerError: The spent ρ would grow by more than `at_most`, or by an unknown amount.
             LedgerError: The account does not exist, and its name has a cap or looks like another.
+            LedgerError: The detail names no share, and the name has shares; or it names one that does not exist.
             LedgerError: `once` is set, and the account was charged for the plan before.
         """
         request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with, drawn_period)
         full_detail = request.detailed(detail)
         with self._transaction(write=True) as chain:
             # The write lock is held since before the chain was read, so no other process spends in between.
-            full = _find_full_quote(chain, request, at_most)
+            full = _find_full_quote(chain, request, at_most, full_detail.get("share"))
             _check_turn(chain, "refusal" if full else "charge", account, full_detail)
-            before = [
-                e for e in _list_charges(chain, account) if once and e.detail.get("plan") == full_detail.get("plan")
-            ]
+            before = _list_charges(chain, account, full_detail.get("plan")) if once else []
             if before:
                 raise LedgerError(
                     "plan-charged-meanwhile",
@@ -281,7 +283,7 @@ class Ledger:
         request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
         full_detail = request.detailed(detail)
         with self._transaction(write=True) as chain:
-            full = _find_full_quote(chain, request, at_most)
+            full = _find_full_quote(chain, request, at_most, full_detail.get("share"))
             # The refusal is an entry as well, so trials of what fits are on record.
             entry = self._append(chain, "refusal", account, request.own_price.rho, full_detail) if full else None
         if full and entry:
@@ -343,7 +345,7 @@ class Ledger:
             plan: The hash of the plan.
         """
         with self._transaction(write=False) as chain:
-            return [e for e in _list_charges(chain, account) if e.detail.get("plan") == plan and e.drawn_period is None]
+            return [entry for entry in _list_charges(chain, account, plan) if entry.drawn_period is None]
 
     def series(self, account: Account, plan: str) -> list[LedgerEntry]:
         """Return the entries that drew the periods of a series, by period: for each period the last one.
@@ -363,6 +365,7 @@ class Ledger:
         epsilon: Fraction | None = None,
         mu_squared: Fraction | None = None,
         reason: str = "",
+        share: str | None = None,
     ) -> LedgerEntry:
         """Put a cap ρ ≥ 0, a cap on pure ε ≥ 0, or a cap on μ² ≥ 0, in force. Earlier caps stay in the ledger.
 
@@ -380,8 +383,10 @@ class Ledger:
             epsilon: The cap on Σ ε.
             mu_squared: The cap on μ².
             reason: Text that the entry keeps; empty for none.
+            share: The name of a share, to limit the charges that name it (rule 14). `None` limits all charges.
 
         Raises:
+            LedgerError: The name of the share is not printable, or looks like that of another share of the source.
             LedgerError: The cap is not exactly one fraction ≥ 0, or is too long to be written.
             LedgerError: The account does not exist, and its name looks like another.
             LedgerError: The account does not exist, and nothing bounds earlier charges under its name: no release would
@@ -405,15 +410,33 @@ class Ledger:
                 "Give such a Fraction.",
                 "Nothing was charged and nothing was changed.",
             )
+        if share is not None and not is_name(share):
+            raise LedgerError(
+                "share-without-name",
+                f"The name of a share is {describe_value(share)}.",
+                "It must be printable, not empty, without spaces around it, and in composed Unicode (NFC).",
+                "Give another name.",
+                "Nothing was charged and nothing was changed.",
+            )
         # In the units of charges: these have ρ and μ² in multiples of 2⁻⁶⁴, and ε exactly.
         top = check_amount(top, rounded=kind != "epsilon")
         cap = check_amount(top**2 / 2 if kind == "epsilon" else top / 2 if kind == "mu_squared" else top, rounded=False)
-        detail = ({"reason": reason} if reason else {}) | ({} if kind == "rho" else {kind: str(top)})
+        optional = {"reason": reason, kind: "" if kind == "rho" else str(top), "share": share}
+        detail = {key: x for key, x in optional.items() if x}
         with self._transaction(write=True) as chain:
             _refuse_twin(chain, _check_account(account))
+            similar = [x for x in _list_shares(chain, account) if share is not None and are_confusable(x, share)]
+            if similar and share not in similar:
+                raise LedgerError(
+                    "share-looks-alike",
+                    f"The share {share!r} looks like {similar[0]!r}, which the ledger has.",
+                    "Two names would have two caps.",
+                    "Give the name in the ledger, or a name that no one confuses with it.",
+                    "Nothing was charged and nothing was changed.",
+                )
             if (
                 account not in _find_accounts(chain, account)
-                and _quote_account(chain, _request_nothing(account), account).spent is None
+                and _quote_account(chain, _request_nothing(account), account, None).spent is None
             ):
                 raise LedgerError(
                     "cap-never-fits",
@@ -654,7 +677,7 @@ def open_store(path: str | os.PathLike[str]) -> Store:
 def _refuse_unless_path(path: str | os.PathLike[str]) -> None:
     """Raise LedgerError for anything but a path or a text that can name a file."""
     nameable = False
-    with contextlib.suppress(UnicodeEncodeError):  # half of a pair of characters has no bytes
+    with suppress(UnicodeEncodeError):  # half of a pair of characters has no bytes
         nameable = isinstance(path, str | os.PathLike) and b"\0" not in os.fsencode(path)
     if not nameable:
         raise LedgerError(
@@ -752,11 +775,9 @@ class _ChargeRequest:
         """Return the keys that the ledger itself writes into the detail."""
         others = {a: p for a, p in self.prices.items() if a != self.account}
         units = [{"unit": a.document, "rho": str(p.rho)} | p.as_json() for a, p in others.items()]
-        document = self.own_price.as_json() | (
-            {"composed_with": list(self.composed_with)} if self.composed_with else {}
-        )
-        document |= {} if self.drawn_period is None else {"series": self.drawn_period.as_json()}
-        return document | ({"units": units} if units else {})
+        period = self.drawn_period and self.drawn_period.as_json()
+        optional = {"composed_with": list(self.composed_with), "series": period, "units": units}
+        return self.own_price.as_json() | {key: x for key, x in optional.items() if x}
 
 
 def _request_nothing(account: Account) -> _ChargeRequest:
@@ -776,7 +797,7 @@ def _list_accounts(chain: list[LedgerEntry]) -> list[Account]:
 def _check_composed_charges(chain: list[LedgerEntry], account: Account, composed_with: tuple[str, ...]) -> None:
     """Raise unless every plan was charged to the account before, once, with a profile, and is no series."""
     for plan in composed_with:
-        charges = [entry for entry in _list_charges(chain, account) if entry.detail.get("plan") == plan]
+        charges = _list_charges(chain, account, plan)
         if len(charges) > 1:
             raise LedgerError(
                 "composed-plan-released-again",
@@ -911,8 +932,9 @@ def _refuse_twin(chain: list[LedgerEntry], account: Account) -> None:
         )
 
 
-def _list_charges(chain: list[LedgerEntry], account: Account) -> list[LedgerEntry]:
-    return [entry for entry in chain if entry.kind == "charge" and entry.account == account]
+def _list_charges(chain: list[LedgerEntry], account: Account, plan: str | None = None) -> list[LedgerEntry]:
+    """Return the charges to an account, of one plan or, without a plan, all."""
+    return [e for e in chain if (e.kind, e.account) == ("charge", account) and plan in (None, e.detail.get("plan"))]
 
 
 def _find_groups(groups: list[list[LedgerEntry]], account: Account, plans: tuple[str, ...]) -> list[list[LedgerEntry]]:
@@ -934,24 +956,17 @@ def _group_charges(charges: list[LedgerEntry]) -> list[list[LedgerEntry]]:
 
 def _join_rho(prices: list[Price | None]) -> Fraction | None:
     """Return the joint cost of charges on the same records; `None` where nothing bounds one of them."""
-    bounded = [price for price in prices if price is not None]
-    if len(bounded) < len(prices):
-        return None
-    profiles = [price.profile for price in bounded if price.profile is not None]
+    profiles = [price.profile for price in prices if price and price.profile is not None]
     # Only profiles can be summed cell by cell. If one is missing, ρ adds (rule 7).
-    joined = len(bounded) > 1 and len(profiles) == len(bounded)
-    return joint(profiles) if joined else sum((price.rho for price in bounded), Fraction(0))
+    return joint(profiles) if len(profiles) == len(prices) > 1 else _add_amounts([p and p.rho for p in prices])
 
 
 def _join_mu_squared(prices: list[Price | None]) -> Fraction | None:
     """Return the joint μ² of charges on the same records; `None` where one is not known."""
-    bounded = [(price, mu) for price in prices if price and (mu := price.known_mu_squared) is not None]
-    if len(bounded) < len(prices):
-        return None
-    total = sum((mu for _, mu in bounded), Fraction(0))
-    cells = [(p.mu_rate, p.profile) for p, _ in bounded if p.profile is not None and p.mu_rate is not None]
+    total = _add_amounts([price and price.known_mu_squared for price in prices])
+    cells = [(p.mu_rate, p.profile) for p in prices if p and p.profile is not None and p.mu_rate is not None]
     # For one charge, or for one without a profile, only the sum of the μ² is proven (rule 10).
-    if len(cells) < max(2, len(bounded)):
+    if total is None or len(cells) < max(2, len(prices)):
         return total
     # In every cell μ² is at most the rate times ρ, so the largest rate bounds μ² by the joint ρ.
     return min(total, ceil_dyadic(max(rate for rate, _ in cells) * joint(profile for _, profile in cells)))
@@ -960,11 +975,14 @@ def _join_mu_squared(prices: list[Price | None]) -> Fraction | None:
 def _join_epsilon(prices: list[Price | None]) -> Fraction | None:
     """Return Σ ε; `None` where one charge is not pure."""
     # Rule 8: ε adds up, also on the same records, and a charge with a δ counts as infinite.
-    return _add_amounts([None if price is None else price.epsilon for price in prices])
+    return _add_amounts([price and price.epsilon for price in prices])
 
 
-def _quote_accounts(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
-    """Return the effect of a charge on all accounts of its name, its own first, or raise as `Ledger.quote` does."""
+def _quote_accounts(chain: list[LedgerEntry], request: _ChargeRequest, share: str | None) -> list[Quote]:
+    """Return the effect of a charge on all accounts of its name, its own first, or raise as `Ledger.quote` does.
+
+    After these quotes come those of the share that is charged, in the order of the accounts.
+    """
     charged, stated = request.account, list(request.prices)
     for i, account in enumerate(stated):
         _refuse_twin(chain, account)
@@ -1000,7 +1018,8 @@ def _quote_accounts(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Q
             "--plan ….",
             "Nothing was charged and nothing was changed.",
         )
-    return [_quote_account(chain, request, account) for account in (charged, *(a for a in accounts if a != charged))]
+    accounts = [charged, *(a for a in accounts if a != charged)]
+    return [_quote_account(chain, request, a, part) for part in dict.fromkeys((None, share)) for a in accounts]
 
 
 def _otherwise(accounts: Sequence[Account], account: Account) -> str:
@@ -1013,12 +1032,30 @@ def _otherwise(accounts: Sequence[Account], account: Account) -> str:
     return f", which promises other cells of {' and '.join(map(repr, names))}" if names else ""
 
 
-def _find_full_quote(chain: list[LedgerEntry], request: _ChargeRequest, at_most: Fraction | None) -> Quote | None:
-    """Return the quote of an account under whose cap a charge does not fit; `None` if it fits under all.
+def _list_shares(chain: list[LedgerEntry], account: Account) -> list[str]:
+    """Return the names of the shares of all accounts with the source of an account, in order of appearance."""
+    caps = [e for e in chain if e.kind == "cap" and "share" in e.detail and e.account.source == account.source]
+    return list(dict.fromkeys(entry.detail["share"] for entry in caps))
+
+
+def _find_full_quote(
+    chain: list[LedgerEntry], request: _ChargeRequest, at_most: Fraction | None, share: str | None
+) -> Quote | None:
+    """Return the quote of an account or share under whose cap a charge does not fit; `None` if it fits under all.
 
     Raise if the spent ρ of its own account would grow by more than `at_most`, or as `_quote_accounts` does.
     """
-    quotes = _quote_accounts(chain, request)
+    # Rule 14: a charge without a share would use what is left for the shares.
+    if share not in ((shares := _list_shares(chain, request.account)) or (None,)):
+        raise LedgerError(
+            "share-not-named",
+            f"The charge names {'no share' if share is None else f'the share {share!r}'}, and the shares of "
+            f"{request.account.source!r} are: {', '.join(map(repr, shares)) or 'none'}.",
+            "Where a source has shares, each charge names one of them.",
+            "Name one (--share), or set the cap of another: fitnoise ledger cap … --share.",
+            "Nothing was charged and nothing was changed.",
+        )
+    quotes = _quote_accounts(chain, request, share)
     grows = quotes[0].increase
     if at_most is not None and (grows is None or grows > at_most):
         raise LedgerError(
@@ -1032,11 +1069,13 @@ def _find_full_quote(chain: list[LedgerEntry], request: _ChargeRequest, at_most:
     return next((quote for quote in quotes if not quote.fits), None)
 
 
-def _quote_account(chain: list[LedgerEntry], request: _ChargeRequest, account: Account) -> Quote:
-    """Return the effect of a charge on one account of its source, which may be another than its own.
+def _quote_account(chain: list[LedgerEntry], request: _ChargeRequest, account: Account, share: str | None) -> Quote:
+    """Return the effect of a charge on one account of its source, which may be another than its own, or on a share.
 
     spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ².
     """
+    # Rule 14: a share has its own caps and charges. For the account all charges count, and no cap of a share.
+    chain = [e for e in chain if e.detail.get("share") == share or (share is None and e.kind != "cap")]
     # Rule 9: the charges to all accounts of the name count, each at its price for this account.
     charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
     groups, price = _group_charges(charges), find_price(request.account, request.prices, account)
@@ -1048,7 +1087,7 @@ def _quote_account(chain: list[LedgerEntry], request: _ChargeRequest, account: A
         # The charge replaces the groups that it unites by one, so their costs leave the sum.
         costs = [(cost(prices), joins) for prices, joins in priced]
         then = cost([*(p for prices, joins in priced if joins for p in prices), price])
-        return _add_amounts([x for x, _ in costs]), _less(then, _add_amounts([x for x, joins in costs if joins]))
+        return _add_amounts([x for x, _ in costs]), _add_amounts([then, *(x and -x for x, joins in costs if joins)])
 
     ways = {"rho": _join_rho, "epsilon": _join_epsilon, "mu_squared": _join_mu_squared}
     amounts = {kind: counted(cost) for kind, cost in ways.items()}
@@ -1056,12 +1095,10 @@ def _quote_account(chain: list[LedgerEntry], request: _ChargeRequest, account: A
         account,
         rho=None if price is None else price.rho,
         spent=amounts["rho"][0],
-        cap=None,
-        remaining=None,
-        fits=True,
         increase=amounts["rho"][1],
         epsilon_spent=amounts["epsilon"][0],
         mu_squared_spent=amounts["mu_squared"][0],
+        share=share,
     )
     # The last cap is in force: the publisher can replace it by a new promise.
     cap = next((entry for entry in reversed(chain) if entry.kind == "cap" and entry.account == account), None)
@@ -1080,11 +1117,6 @@ def _quote_account(chain: list[LedgerEntry], request: _ChargeRequest, account: A
         mu_squared_cap=cap.mu_squared,
         further_releases=int(remaining / single) if single else 0,
     )
-
-
-def _less(total: Fraction | None, part: Fraction | None) -> Fraction | None:
-    """Return the difference; `None` if an operand is `None`."""
-    return None if total is None or part is None else total - part
 
 
 def _add_amounts(parts: list[Fraction | None]) -> Fraction | None:
