@@ -1529,7 +1529,7 @@ def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_pat
         "de": (
             "Geschätzte Summen: pay. Die Fehlerspanne",
             "Geschätzte Mittelwerte: pay.",
-            "Mittelwert: pay",
+            "Mittelwert von pay",
             "für 200 Fälle",
         ),
     }.items():
@@ -1540,11 +1540,11 @@ def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_pat
     assert low <= laid_out.ends[0][0, 0] < laid_out.ends[1][0, 0] <= high
     folder = fn.export(release, tmp_path / "package")
     resources = json.loads((folder / "datapackage.json").read_text("utf-8"))["resources"]
-    fields = {r["title"]: {f["name"]: f.get("description", "") for f in r["schema"]["fields"]} for r in resources}
-    assert list(fields["state by pay mean"]) == ["state", "value", "low", "high"]
-    assert "mean of pay" in fields["state by pay mean"]["value"]
-    assert "sum of hours" in fields["state by hours sum"]["value"]
-    assert "units of hours" in fields["state by hours sum"]["moe"]
+    fields = {r["name"]: {f["name"]: f.get("description", "") for f in r["schema"]["fields"]} for r in resources}
+    assert list(fields["state_by_pay_mean"]) == ["state", "value", "low", "high"]
+    assert "mean of pay" in fields["state_by_pay_mean"]["value"]
+    assert "sum of hours" in fields["state_by_hours_sum"]["value"]
+    assert "units of hours" in fields["state_by_hours_sum"]["moe"]
     assert "number of records" in fields["state"]["value"]
     pd.testing.assert_frame_equal(
         pd.read_csv(folder / "tables" / "state_by_pay_mean.csv"), release["state by pay mean"], atol=1e-6

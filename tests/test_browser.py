@@ -77,7 +77,12 @@ def test_no_part_of_a_page_exceeds_the_screen(page, width):
 
 
 def test_a_page_is_complete_on_paper(page):
+    """Also the part for auditors, which the screen folds."""
+    seen = "document.querySelector('#proof').checkVisibility()"
+    page.emulate_media(media="screen")
+    assert not page.evaluate(seen)
     page.emulate_media(media="print")
+    assert page.evaluate(seen)
     page.set_viewport_size({"width": 700, "height": 990})  # A4 less its margins
     cut = (
         "[...document.querySelectorAll('.scroll')].filter(e => e.scrollHeight > e.clientHeight + 1"

@@ -87,7 +87,7 @@ def test_everything_that_shows_a_capped_amount_says_what_its_intervals_are_for(r
     tables = {x["name"]: x for x in json.loads((folder / "release.json").read_text("utf-8"))["tables"]}
     assert "; ".join(in_words(tables[name]["statistic"])) == statistic
     package = json.loads((fn.export(release, tmp_path / "package") / "datapackage.json").read_text("utf-8"))
-    (resource,) = (x for x in package["resources"] if x["title"] == name)
+    (resource,) = (x for x in package["resources"] if x["name"] == name.replace(" ", "_"))
     assert f"V{CUT[1:]}. {NOT_INCLUDED_ON_PAGES}" in resource["description"]
     for field in resource["schema"]["fields"]:
         assert "true" not in field.get("description", "")

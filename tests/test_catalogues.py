@@ -81,6 +81,7 @@ SECTIONS_OF_REPORTS = {
 
 def is_in_reports(text_id):
     """Return True if a page or an export can have a text."""
+    text_id = text_id.removeprefix(messages.PEOPLE)
     if text_id.startswith("report.section."):
         return text_id.removeprefix("report.section.") in SECTIONS_OF_REPORTS
     return not text_id.startswith(NOT_IN_REPORTS)
@@ -124,7 +125,17 @@ def in_words(codes):
 def test_every_id_is_in_use():
     text = "".join([*sources(".py").values(), *sources(".html").values()])
     used = {*re.findall(r"""["']((?:page|studio|report|terminal)\.[a-z_.]+)["']""", text)}
-    assert not messages.catalogue("en").keys() - used
+    assert not {x.removeprefix(messages.PEOPLE) for x in messages.catalogue("en")} - used
+
+
+@pytest.mark.parametrize("language", messages.LANGUAGES)
+def test_texts_for_people_replace_texts_for_records(language):
+    """Each replaces a text, names its values and speaks of something else; no other text changes."""
+    records, people = (messages.translator(language, people=x).texts for x in (False, True))
+    replaced = {x.removeprefix(messages.PEOPLE) for x in records if x.startswith(messages.PEOPLE)}
+    assert len(replaced) > 30
+    assert {x for x in records if records[x] != people[x]} == replaced
+    assert all(parameters(records[x]) == parameters(people[x]) for x in replaced)
 
 
 def test_every_message_has_a_text():

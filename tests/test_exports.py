@@ -24,6 +24,7 @@ from fitnoise.interfaces.exports import export, latex, manifests
 from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.interfaces.exports.manifests import CLAIMS, manifest_place
 from fitnoise.interfaces.exports.workbooks import workbook
+from fitnoise.interfaces.wording import wording
 from fitnoise.messages import english, translator
 from fitnoise.reading import verification
 from fitnoise.reading.layouts import layout
@@ -323,7 +324,8 @@ def test_a_data_package_says_what_its_columns_hold(tmp_path):
         content = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
         assert (content["licenses"], content["privacy"]["plan"]) == ([{"name": "CC-BY-4.0"}], release.plan.hash)
         assert re.fullmatch(r"[a-z0-9._-]+", content["name"])
-        assert [r["title"] for r in content["resources"]] == list(release)
+        title = wording("en", [release.plan.publication]).table
+        assert [r["title"] for r in content["resources"]] == list(map(title, release))
         for resource in content["resources"]:
             raw = (folder / resource["path"]).read_bytes()
             assert (len(raw), "sha256:" + hashlib.sha256(raw).hexdigest()) == (resource["bytes"], resource["hash"])

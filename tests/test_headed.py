@@ -395,5 +395,7 @@ def test_a_file_says_codes_and_ends_under_their_headings(tmp_path, capsys):
     # a table of codes is joined by them, without a word about labels
     rivers = pd.DataFrame({"town_code": ["01", "02", "2"], "river": ["Rhine", "Rhine", "none"]})
     assert read.merge(rivers, on="town_code")["river"].tolist() == ["Rhine"] * 10 + ["none"] * 5
-    (folder,) = (x for x in json.loads((folder / "datapackage.json").read_text())["resources"] if x["title"] == "town")
+    (folder,) = (
+        x for x in json.loads((folder / "datapackage.json").read_text())["resources"] if x["title"] == "Records by town"
+    )
     assert folder["schema"]["missingValues"] == [""]

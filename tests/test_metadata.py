@@ -380,7 +380,7 @@ def test_the_numbers_fit_the_structure_of_sdmx(package, release):
     structure = package / "sdmx" / "structure.xml"
     message = read_sdmx(structure, validate=True)
     flows = {flow.name: flow for flow in message.get_dataflows()}
-    assert list(flows) == [wording("de", [release.plan.publication]).name(name) for name in release]
+    assert list(flows) == [wording("de", [release.plan.publication]).table(name) for name in release]
     lists = {x.id: {i.id: i for i in x.items} for x in message.get_codelists()}
     for path, (name, expected) in zip(
         [package / "sdmx" / f"{x.stem}.csv" for x in tables_in_order(package)], release.items(), strict=True

@@ -20,6 +20,7 @@ import zoo
 from fitnoise import data
 from fitnoise.interfaces.pages import fragments, notebook, report
 from fitnoise.interfaces.pages.charts import MAX_STRIP_ROWS, Lines, Scale, Strips, chart, curve
+from fitnoise.interfaces.wording import wording
 from fitnoise.kernel.conditions import conditions
 from fitnoise.messages import LANGUAGES, Message, Value, ValueKind, english, rule_messages, translator
 from fitnoise.reading.bands import Band
@@ -148,6 +149,34 @@ def test_every_kind_of_release_has_a_page(language):
     assert "rect rect rect" not in " ".join(pages[2].tags)  # the third is a margin
 
 
+def test_what_auditors_need_is_in_one_part_at_the_foot():
+    """Hashes, cost and proof are there alone; of a plan, the targets are what a reader comes for."""
+    release, opening = small(), '<details class="auditors">'
+    for text in (report.page(release), report.page(integer_tables())):
+        before, after = text.split(opening)
+        after, end = after.split("</details>")
+        assert release.plan.hash not in before + end
+        assert 'id="proof"' in after
+        assert "ρ = " not in before
+        assert not re.search("<h[1-6]", end)
+    assert 'id="asked"' in report.page(release).split(opening)[1]
+    assert 'id="asked"' in report.page(release.plan).split(opening)[0]
+
+
+def test_titles_of_tables_are_in_words_and_count_people_of_persons():
+    workload = fn.Workload(
+        DOMAIN, [fn.table("area", cumulative="age", margin=4), fn.table("area", margin=9, name="own")]
+    )
+    for unit, title, counted in (
+        (fn.PrivacyUnit("person"), "People by area and age (cumulative)", "people"),
+        (fn.PrivacyUnit("person", 2), "Records by area and age (cumulative)", "records"),
+    ):
+        page = check_page(report.page(answered(fn.plan(workload, unit=unit, gap=1e-3))))
+        assert {title, "own"} <= {*page.texts}
+        assert any(re.fullmatch(f"± [0-9.]+ to [0-9.]+ {counted}", x) for x in page.texts)
+        assert "area by age cumulative" not in page.texts
+
+
 @pytest.mark.parametrize("of_plan", [True, False])
 def test_a_page_of_biased_tables_promises_no_margin_and_no_sign(of_plan):
     """Detects a legend of signs where no number has one: all numbers would be taken for reliable."""
@@ -245,7 +274,7 @@ def test_what_is_made_of_releases_has_a_page(kind, language, tmp_path):
     for r in derived.releases:
         assert r.plan.hash in page.texts
     for name in derived:
-        assert name in page.texts
+        assert wording(language, [r.plan.publication for r in derived.releases]).table(name) in page.texts
         table = layout(derived, name, totals=True)
         low, high = table.intervals
         assert ((low <= table.values) & (table.values <= high)).all()

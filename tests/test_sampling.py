@@ -366,11 +366,11 @@ def test_data_packages_have_both_errors_and_describe_them(files):
         assert [row["reliability"] for row in rows] == classes
     described = json.loads((folder / "package" / "datapackage.json").read_text(encoding="utf-8"))
     fields = {
-        x["title"]: {f["name"]: f.get("description", "") for f in x["schema"]["fields"]} for x in described["resources"]
+        x["name"]: {f["name"]: f.get("description", "") for f in x["schema"]["fields"]} for x in described["resources"]
     }
-    assert "of noise and sampling" in fields["region by age"]["moe"]
+    assert "of noise and sampling" in fields["region_by_age"]["moe"]
     assert "sampling" not in fields["region"]["moe"]
-    (note,) = [x["description"] for x in described["resources"] if x["title"] == "region by age"]
+    (note,) = [x["description"] for x in described["resources"] if x["name"] == "region_by_age"]
     assert "Assumed, not checked" in note
 
 

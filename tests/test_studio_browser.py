@@ -140,7 +140,7 @@ def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
     assert float(page.input_value('[id="number.0"]')) < 15
     page.fill('[id="number.0"]', "none")
     page.wait_for_selector("#alert .wrong")
-    assert page.inner_text("#alert .wrong").startswith("Target state × status: The value is 'none'.")
+    assert page.inner_text("#alert .wrong").startswith("Target Records by state and status: The value is 'none'.")
     page.told = [x for x in page.told if "422" not in x]  # the browser says that a form was refused
     page.fill('[id="number.0"]', "14")
     page.wait_for_function("() => !document.querySelector('#alert').innerText")
@@ -185,8 +185,7 @@ def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
     page.select_option("#by", "state")
     page.click("#ask")
     page.wait_for_selector("#answer table")
-    page.select_option("#kind", "html")
-    page.click("#write")
+    page.click("#write-html")
     page.wait_for_selector("#written code")
     assert (studio_folder / page.inner_text("#written code")).is_file()
     page.goto(page.address + "ledger")
@@ -565,8 +564,7 @@ def test_every_page_is_accessible(page, studio_folder):
             page.fill("#question", "count() / 2")
             page.click("#ask")
             page.wait_for_selector("#answer .interval")
-            page.select_option("#kind", "whole")
-            page.click("#write")
+            page.click("#write-whole")
             page.wait_for_selector("#jobs dl")
         check(page)
     page.emulate_media(color_scheme="light", forced_colors="none")

@@ -307,7 +307,11 @@ def test_differing_choices_are_in_the_words_of_their_form():
 @pytest.mark.parametrize(
     ("before", "after", "beginning"),
     [
-        ("low = 0\nhigh = 3", "", "An mehreren Stellen fehlt eine Angabe"),
+        (
+            "low = 0\nhigh = 3",
+            "",
+            "Mehrere Angaben fehlen oder sind falsch. Berichtigen Sie jede. Nichts wurde geplant. 1. age: Hier fehlt",
+        ),
         ("low = 0", "low = 9", "age: Der niedrigste Wert liegt über dem höchsten."),
         ('codes = ["n", "s"]\nlabels = ["North", "South"]', "", "area: Die Codes fehlen."),
         ('codes = ["n", "s"]', 'codes = ["n", "n"]', "Ein Code steht zweimal da."),

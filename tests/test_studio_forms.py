@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from fitnoise import data
+from fitnoise.interfaces.wording import wording
 from fitnoise.messages import translator
 from fitnoise.request.documents import Spec
 from fitnoise_studio import forms, table_forms
@@ -496,14 +497,41 @@ def test_tables_are_called_by_what_they_show():
     def label(table, language="en"):
         return forms.table_words(table, translator(language))
 
-    assert [label(t) for t in tomllib.loads(RICH)["tables"]] == ["code", "all pairs of attributes"]
-    assert [label(t) for t in empty()["tables"]] == ["area", "area × age, at most"]
-    assert label({"attributes": ["area", "age"], "groups": {"age": {"young": 1}}}) == "area × age, in groups"
-    assert label({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "3 × age, ranges × sum of x"
-    assert label({"sum": "x", "ceiling": 50.0}) == "sum of x × up to 50"
-    assert (label({}), label(7), label({"pattern": 7})) == ("all records", "?", "all: 7")
-    assert (label({}, "de"), label({"cumulative": "age"}, "de")) == ("alle Fälle", "age, höchstens")
-    assert forms.levels_of(tomllib.loads(RICH)) == ["state", "county"]
+    assert [label(t) for t in tomllib.loads(RICH)["tables"]] == [
+        "Records by code",
+        "Records by all pairs of attributes",
+    ]
+    assert [label(t) for t in empty()["tables"]] == ["Records by area", "Records by area and age (cumulative)"]
+    assert label({"attributes": ["area", "age"], "groups": {"age": {"young": 1}}}) == "Records by area and age (groups)"
+    assert label({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "Sum of x by 3 and age (ranges)"
+    assert label({"attributes": ["a", "b", "c"], "average": {"c": 3}}) == "Records by a, b and c (average of 3)"
+    assert label({"sum": ["x", "y"], "ceiling": 50.0}) == "Sum of min(x, 50) × min(y, 50)"
+    assert label({"mean": "x", "attributes": ["x", "a"], "reference": 9}) == "Mean of x by a"
+    assert (label({}), label(7), label({"pattern": 7})) == ("All records", "?", "Records by all: 7")
+    assert (label({}, "de"), label({"cumulative": "age"}, "de")) == ("Alle Fälle", "Fälle nach age (kumuliert)")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "people"),
+    [
+        ({"unit": "person", "max_records": 1}, True),
+        ({"unit": "Person"}, True),
+        ({"unit": "person", "max_records": 2, "id": "id"}, False),
+        ({"unit": "person", "max_records": 0}, False),
+        ({"unit": "person", "id": "id", "count": "shares"}, False),
+        ({"unit": "household"}, False),
+        ({}, False),
+    ],
+)
+def test_people_are_counted_where_a_person_has_one_record(privacy, people):
+    """The declared unit says so, in a draft and in its publication; a person with several records counts in records."""
+    document = {**empty(), "privacy": privacy}
+    assert forms.people_are_counted(document) == people
+    if privacy.get("max_records") != 0:
+        stated = Spec.from_toml(forms.write({**document, "data": {"source": "a"}})).publication()
+        texts = wording("en", [stated])
+        assert texts.translate("page.table.records") == ("people" if people else "records")
+        assert texts.table("area") == ("People by area" if people else "Records by area")
 
 
 @pytest.mark.parametrize(

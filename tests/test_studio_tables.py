@@ -390,7 +390,7 @@ def test_a_preview_says_what_a_margin_means_and_waits_for_what_is_missing(client
     assert "Each sum would be published within 300 of the sum" in summed_page
     mean = {"told": "mean", "amount": "income", "number": "30", "show_0": "sex"}
     assert "The mean of" not in preview_of(client, **mean)
-    assert "with four times as many records within 7.5" in preview_of(client, **mean, reference="2000")
+    assert "with four times as many people within 7.5" in preview_of(client, **mean, reference="2000")
     assert "The preview waits." in preview_of(client, show_0="later", number="3")
     assert "Choose the rows" in preview_of(client)
     assert "<td>…</td>" in preview_of(client, show_0="county", number="x")

@@ -292,8 +292,8 @@ def test_the_studio_lists_the_values_next_to_the_proof(release_folder):
     plan = fn.Release.read(release_folder / "release").plan
     checks = fn.verify(release_folder / "release")
     for language, heading, name in (
-        ("en", "Values not counted, by table", "sex by age groups"),
-        ("de", "Nicht gezählte Werte, je Tabelle", "sex × age, Gruppen"),
+        ("en", "Values not counted, by table", "Records by sex and age (groups)"),
+        ("de", "Nicht gezählte Werte, je Tabelle", "Fälle nach sex und age (Gruppen)"),
     ):
         page = str(proof(plan, checks, language))
         assert f"<h3>{heading}</h3>" in page

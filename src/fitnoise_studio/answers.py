@@ -111,7 +111,10 @@ def answer_of(
 
     table = numbers.table(frame)
     names = [*frame.columns[: frame.columns.get_loc("value")]]
-    labels = [tuple(language.kind(c.kind, x) for c, x in row if c.name in names) for row in table.cells]
+    labels = [
+        tuple(language.label(c.name, x) if isinstance(x, str) else language.kind(c.kind, x) for c, x in row)
+        for row in ([(c, x) for c, x in row if c.name in names] for row in table.cells)
+    ]
     headings = tuple(language.heading(c.heading) for c in table.columns if c.heading is not None and c.name in names)
     rows = []
     for i, (value, a, b) in enumerate(zip(frame["value"].tolist(), low.tolist(), high.tolist(), strict=True)):

@@ -35,6 +35,7 @@ from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import answer_report
+from fitnoise.interfaces.wording import wording
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.ledger.entries import check_amount
 from fitnoise.kernel.ledger.rules import is_address
@@ -53,7 +54,7 @@ from fitnoise_studio import answers, forms, questions, rule_forms, table_forms
 from fitnoise_studio.access import SubmittedForm
 from fitnoise_studio.balances import EXAMPLE_CAPS, Balance, balances, cap_guess, reasons
 from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
-from fitnoise_studio.page_parts import error_text, language_of_tables, page, render_part
+from fitnoise_studio.page_parts import error_text, page, render_part
 from fitnoise_studio.refusals import Refusals, Refused, internal_error, refused_at
 from fitnoise_studio.releasing import head_of, no_data, not_requested, released_before, totals_of
 from fitnoise_studio.state import STEPS, Studio
@@ -99,12 +100,12 @@ def _shell(
     """Return a complete page.
 
     base: The digest of the draft that it shows; default: the present one.
-    language: The language of the studio with the words of a publication; None for none.
+    language: The language of the studio with the words of a publication; None for that of the draft.
     """
     on = on or page_name
     html = page(
         page_name,
-        language or studio.language,
+        language or _language(studio),
         shown=page_name,
         on=on,
         pages=STEPS,
@@ -117,6 +118,14 @@ def _shell(
         **context,
     )
     return HTMLResponse(html, status)
+
+
+def _language(studio: Studio) -> Translator:
+    """Return the language of the studio, with the draft's names in it and the word for what the draft counts."""
+    try:
+        return forms.wording_of(studio.document(), studio.language)
+    except FitnoiseError:
+        return translator(studio.language)
 
 
 def _parts(studio: Studio, page_name: str, status: int = 200) -> Response:
@@ -227,7 +236,7 @@ def start(studio: Studio, request: Request) -> Response:
 def tables(studio: Studio, request: Request, removed: str = "") -> Response:
     """Show the page of tables. removed: the table that the request removed."""
     studio.wish_price()
-    document, language = studio.document(), translator(studio.language)
+    document, language = studio.document(), _language(studio)
     fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
     listed_tables = [
         (
@@ -344,7 +353,7 @@ def _builder(
 
 def _preview(studio: Studio, document: forms.Document, fields: table_forms.TableFields) -> Markup:
     """Return the empty table that fields describe, or the reason for its absence."""
-    empty, why, language = None, Markup(), translator(studio.language)
+    empty, why, language = None, Markup(), _language(studio)
     if fields.columns or fields.amount or fields.pattern:
         try:
             empty = table_forms.preview(document, fields, studio.folder.root)
@@ -358,7 +367,7 @@ def _preview(studio: Studio, document: forms.Document, fields: table_forms.Table
     counts = level is not None and fields.statistic not in ("sum", "mean")
     return render_part(
         "preview",
-        studio.language,
+        language,
         shown=empty,
         why=why,
         fields=fields,
@@ -384,7 +393,7 @@ def prove(studio: Studio, request: Request) -> Response:
 def _table_names(studio: Studio) -> list[str]:
     """Return the tables of the draft in words; none for a draft that no form can show."""
     try:
-        return [forms.table_words(t, translator(studio.language)) for t in forms.tables_of(studio.document())]
+        return [forms.table_words(t, _language(studio)) for t in forms.tables_of(studio.document())]
     except FitnoiseError:
         return []
 
@@ -414,7 +423,7 @@ def release(studio: Studio, request: Request, fields: Mapping[str, Any] | None =
         unfit=unfit,
         ledgers=[(folder.number(x), x, _balances(folder, x)) for x in folder.ledgers()],
         new=BUDGET,
-        language=None if fields is None else language_of_tables(studio.language, fields["plan"].publication),
+        language=None if fields is None else wording(studio.language, [fields["plan"].publication]),
         out=_free(folder, "release"),
         public=None if plan is None else _plan(folder, plan).publication.public,
         files=[(folder.number(x), x) for x in folder.files(".csv")],
@@ -499,7 +508,8 @@ def one_report(studio: Studio, request: Request) -> Response:
     name, read = _opened(studio, request)
     report_context = content(read, language=studio.language, totals=True)
     number = request.path_params["number"]
-    publication, language = read.plan.publication, translator(studio.language)
+    publication = read.plan.publication
+    language = wording(studio.language, [publication])
     listed_examples = questions.examples(publication.domain, publication.workload.tables)
     base = {
         "name": name,
@@ -514,22 +524,22 @@ def one_report(studio: Studio, request: Request) -> Response:
         "shown": "report",
         "jobs": studio.jobs_part("whole"),
     }
-    translation = language_of_tables(studio.language, read.plan.publication)
-    html = page("studio_report", translation, **report_context, **base, **studio.form)
+    html = page("studio_report", language, **report_context, **base, **studio.form)
     return HTMLResponse(html)
 
 
 def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Answer a question about a release, or show its menus after a button that changes them."""
     name, read = _opened(studio, request)
-    language, domain, example = translator(studio.language), read.plan.publication.domain, form.get("example")
+    publication, example = read.plan.publication, form.get("example")
+    language, domain = wording(studio.language, [publication]), publication.domain
     requested = questions.submitted_question(form)
     if "again" in form:
         menus = _menus(studio, read, name, requested, form, new=form["again"])
-        return HTMLResponse(render_part("menus", studio.language, **menus))
+        return HTMLResponse(render_part("menus", language, **menus))
     if example is not None:
         with refused_at("example"):
-            requested = questions.example(domain, read.plan.publication.workload.tables, example)
+            requested = questions.example(domain, publication.workload.tables, example)
     others = [x for x in studio.folder.releases() if x != name]
     with refused_at("since"):
         since = studio.folder.name_by_number(requested.since, others) if requested.since else None
@@ -554,7 +564,7 @@ def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     details = answer_report(read, formulas[-1], results[-1], frames[-1], simultaneous=is_simultaneous, other=other)
     html = render_part(
         "answer",
-        studio.language,
+        language,
         title=text or questions.title(domain, requested, language),
         cards=cards,
         formula=formulas[-1],
@@ -567,7 +577,7 @@ def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
         is_example=example is not None,
     )
     if example is not None:
-        html += render_part("menus", studio.language, **_menus(studio, read, name, requested, form))
+        html += render_part("menus", language, **_menus(studio, read, name, requested, form))
     return HTMLResponse(html + render_part("alert", studio.language, why=""))
 
 
@@ -757,7 +767,7 @@ def remove_table(studio: Studio, request: Request, form: SubmittedForm) -> Respo
     index, mark, before = request.path_params["place"], form.get("of", ""), studio.document()
     studio.change(form, lambda d: forms.remove_table(d, index, mark))
     table = forms.tables_of(before)[forms.place_of(before, index, mark)]
-    return tables(studio, request, forms.table_words(table, translator(studio.language)))
+    return tables(studio, request, forms.table_words(table, _language(studio)))
 
 
 def undo(studio: Studio, request: Request, form: SubmittedForm) -> Response:

@@ -15,13 +15,15 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from datetime import date, time
 from typing import Any
 
 from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.interfaces.wording import column_in_words, counts_people, title_in_words
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
-from fitnoise.messages import Translator
+from fitnoise.messages import Translator, Value, translator
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import exact_number
 from fitnoise.request.spec_errors import not_toml, number_advice
@@ -1279,18 +1281,6 @@ PATTERNS = {
 }
 """The id of the text of each pattern."""
 
-VIEW_TEXTS = {
-    "cumulative": "page.heading.cumulative",
-    "groups": "studio.tables.in_groups",
-    "ranges": "page.name.ranges",
-    "change": "page.heading.change",
-    "to_date": "page.heading.to_date",
-    "count": "page.name.count",
-    "mean": "page.table.mean",
-}
-"""The id of the text of each view that names nothing but its column."""
-
-
 LABELS: Mapping[str, Mapping[str, str]] = {
     "protect": {
         "title": "studio.protect.title",
@@ -1463,32 +1453,49 @@ def as_values(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def people_are_counted(document: Mapping[str, Any]) -> bool:
+    """Return True if numbers of records are numbers of people, by the declared unit of a draft."""
+    unit, number = (field_text(document, ("privacy", x)) for x in ("unit", "max_records"))
+    return value_at(document, ("privacy", "count")) != "shares" and number == "1" and counts_people(unit, 1)
+
+
+def wording_of(document: Mapping[str, Any], language: str) -> Translator:
+    """Return a language with the names that a draft has in it, and the word for what the draft counts."""
+    names = value_at(document, ("names", language))
+    texts = {x: text for x, text in names.items() if isinstance(text, str)} if isinstance(names, Mapping) else {}
+    return replace(translator(language, people=people_are_counted(document)), names=texts)
+
+
 def table_words(table: Any, language: Translator) -> str:
-    """Return the content of a table in words; for keys that forms do not write, the keys."""
+    """Return the title of a table in words; for keys that forms do not write, the keys."""
     if not isinstance(table, Mapping):
         return "?"
     if table.get("name"):
         return str(table["name"])
-    viewed = {x: _view_words(key, x, table[key], language) for key in VIEWS for x in as_names(table.get(key))}
+    sums, means = as_names(table.get("sum")), as_names(table.get("mean"))
+    ceiling = f", {value_text(table['ceiling'])})" if "ceiling" in table else ""
+    statistic = language.translate("page.table.mean", name=means[0]) if means else ""
+    if sums:
+        terms = (f"min({language.name(x)}{ceiling}" if ceiling else language.name(x) for x in sums)
+        statistic = language.translate("page.table.sum", names=" × ".join(terms))
+    views = [key for key in VIEWS if key not in ("sum", "mean")]
+    viewed = {x: _view_words(key, x, table[key], language) for key in views for x in as_names(table.get(key))}
     # A column with a view can be among the attributes, which only gives its place.
-    parts = [viewed.pop(x, x) for x in as_names(table.get("attributes"))]
-    parts += viewed.values()
-    if "ceiling" in table:
-        parts.append(language.translate("studio.tables.up_to", ceiling=value_text(table["ceiling"])))
+    names = [x for x in as_names(table.get("attributes")) if x not in (*sums, *means)]
+    columns = [viewed.pop(x, language.name(x)) for x in names]
+    columns += viewed.values()
     if "pattern" in table:
         pattern = str(table["pattern"])
-        parts.insert(0, language.translate(PATTERNS[pattern]) if pattern in PATTERNS else f"all: {pattern}")
-    return " × ".join(parts) or language.translate("page.table.all")
+        text = language.translate(PATTERNS[pattern]) if pattern in PATTERNS else f"all: {pattern}"
+        further = ", ".join(columns)
+        columns = [language.translate("page.name.with", tables=text, attributes=further) if further else text]
+    return title_in_words(statistic, columns, language)
 
 
 def _view_words(key: str, name: str, value: Any, language: Translator) -> str:
     """Return a view of a column in words. value: that of its key in the table."""
-    if key == "sum":
-        return language.translate("page.table.sum", names=name)
-    if key == "average":
-        count = value_text(value.get(name, "")) if isinstance(value, Mapping) else ""
-        return language.translate("page.heading.average", name=name, count=count)
-    return language.translate(VIEW_TEXTS[key], name=name)
+    count = value_text(value.get(name, "")) if isinstance(value, Mapping) and key == "average" else ""
+    return column_in_words(name, key, [Value("count", count)], language)
 
 
 def as_names(value: Any) -> list[str]:

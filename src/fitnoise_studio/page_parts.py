@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -11,9 +11,8 @@ from markupsafe import Markup, escape
 from fitnoise.errors import ErrorValue, FitnoiseError
 from fitnoise.interfaces.pages.fragments import environment, in_language, module_of
 from fitnoise.interfaces.render import printable
-from fitnoise.interfaces.wording import wording
 from fitnoise.messages import Translator, translator
-from fitnoise.request.publication import Publication
+from fitnoise.request.spec_errors import MAX_LISTED
 
 TEMPLATE_PACKAGE = "fitnoise_studio"
 
@@ -41,6 +40,12 @@ def _translated(error: FitnoiseError, language: Translator) -> str:
     values = {name: value_text(x, language) for name, x in error.values.items()}
     text = text.format_map({"code": error.code, "place": error.place, **values})
     attribute, table = (re.match(pattern, error.place or "") for pattern in (r"domain\.(.+)\.", r"tables\[(\d+)\]"))
+    problems: Sequence[FitnoiseError] = getattr(error, "problems", ())
+    if problems:
+        listed = [f"{i}. {_translated(x, language)}" for i, x in enumerate(problems[:MAX_LISTED], 1)]
+        rest = len(problems) - MAX_LISTED
+        omitted = [language.translate("studio.error.more", n=language.number(rest))] if rest > 0 else []
+        return " ".join([text, *listed, *omitted])
     if table:
         return f"{language.translate('studio.error.table', n=int(table[1]) + 1)}: {text}"
     return f"{attribute[1]}: {text}" if attribute else text
@@ -67,8 +72,3 @@ def page(name: str, language: str | Translator, /, **context: Any) -> str:
         context = {**in_language(language), **context}
         language = language.code
     return environment(language, TEMPLATE_PACKAGE).get_template(f"{name}.html").render(**context)
-
-
-def language_of_tables(language: str, *publications: Publication) -> Translator:
-    """Return the language of a page with names for the tables of publications."""
-    return wording(language, publications, has_default_names=True)

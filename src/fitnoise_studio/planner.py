@@ -27,6 +27,7 @@ from fitnoise.interfaces.pages.fragments import fragment, report, uncounted_by_t
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.interfaces.reports.plans import free_report
 from fitnoise.interfaces.reports.releases import integers_report, verification_report
+from fitnoise.interfaces.wording import wording
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.messages import english
 from fitnoise.planning import what_if
@@ -42,7 +43,7 @@ from fitnoise.request.publication import Publication
 from fitnoise_studio import forms
 from fitnoise_studio.balances import balance_of
 from fitnoise_studio.folder import DraftChanged, Folder, publication_of
-from fitnoise_studio.page_parts import language_of_tables, render_part
+from fitnoise_studio.page_parts import render_part
 from fitnoise_studio.refusals import internal_error
 from fitnoise_studio.workers import error_document
 
@@ -69,7 +70,7 @@ def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
     plan = make_plan(live, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
     remaining = _remaining_cap(request, root, plan)
-    language = language_of_tables(request["language"], plan.publication)
+    language = wording(request["language"], [plan.publication])
     shares = zip(forms.marks_of(forms.parse(request["text"])), plan.summaries, strict=False)
     parts = {
         "price": render_part("price", language, plan=plan, proven=proven(plan), left=remaining),
@@ -142,7 +143,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
 def proof(plan: Plan, checked: Verification, language: str) -> str:
     """Return a plan with its checks, its curve, and its free tables."""
     curve = [(d, plan.epsilon(d)) for d in (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3)]
-    free, translation = free_report(plan), language_of_tables(language, plan.publication)
+    free, translation = free_report(plan), wording(language, [plan.publication])
     return render_part(
         "proof",
         translation,
@@ -181,7 +182,7 @@ def sweep(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     margins = np.array([x.target_moe for x in margin_sweep.points])
     line = cost_curve(margins, np.array([x.rho for x in margin_sweep.points]))
     totals = margins_of_totals(plan, int(table_index))
-    language = language_of_tables(request["language"], plan.publication)
+    language = wording(request["language"], [plan.publication])
     return {"html": render_part("sweep", language, sweep=margin_sweep, drawn=line, totals=totals)}
 
 
@@ -219,7 +220,7 @@ def kinds(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     # A comparison needs plans of all kinds, also of those that the cap would refuse.
     uncapped = replace(publication, gap=None, cap=None)
     comparison = compare(uncapped, progress=lambda i, g: report_progress(f"{i}, {g:.4g}"))
-    language = language_of_tables(request["language"], uncapped)
+    language = wording(request["language"], [uncapped])
     return {"html": str(report(comparison_report(uncapped, comparison, uncapped.delta), language))}
 
 
@@ -242,7 +243,7 @@ def write_integer_tables(request: dict[str, Any], report_progress: ReportStep, r
     integer_tables = make_integer_tables(read)
     report_progress("")  # what was stopped meanwhile writes nothing
     target = integer_tables.write(folder.target(request["out"]))
-    language = language_of_tables(request["language"], read.plan.publication)
+    language = wording(request["language"], [read.plan.publication])
     return {"html": str(report(integers_report(integer_tables, Path(target.name)), language))}
 
 

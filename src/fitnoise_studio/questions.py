@@ -255,7 +255,7 @@ def stated_conditions(domain: Domain, question: Question, language: Translator) 
     def stated(side: str) -> str:
         texts: dict[str, list[str]] = {}
         for x in (listed[key] for key in question.keys(side)):
-            texts.setdefault(x.name, []).append(x.text)
+            texts.setdefault(x.name, []).append(language.label(x.name, x.text))
         pairs = ", ".join(f"{language.name(name)} = {' / '.join(dict.fromkeys(x))}" for name, x in texts.items())
         if not pairs:
             return ""

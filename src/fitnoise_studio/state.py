@@ -11,7 +11,6 @@ from typing import Any, final
 from markupsafe import Markup
 
 from fitnoise.errors import FitnoiseError
-from fitnoise.messages import translator
 from fitnoise_studio import forms
 from fitnoise_studio.access import StudioSession, SubmittedForm
 from fitnoise_studio.folder import DraftChanged, Folder, digest, draft_changed
@@ -106,9 +105,9 @@ class Studio:
                     self.folder.accept(new, base)
                 except DraftChanged as error:
                     with contextlib.suppress(FitnoiseError):
-                        error.differences = forms.differences(
-                            forms.parse(new), forms.parse(text), translator(self.language)
-                        )
+                        mine = forms.parse(new)
+                        language = forms.wording_of(mine, self.language)
+                        error.differences = forms.differences(mine, forms.parse(text), language)
                         error.present = now
                     raise
             self._before = digest(new), text

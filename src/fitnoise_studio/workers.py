@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from fitnoise import errors
-from fitnoise.errors import FitnoiseError
+from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise_studio.page_parts import error_text
 
 UNRESPONSIVE_SECONDS = 5.0
@@ -31,9 +31,10 @@ class QuestionReplaced(FitnoiseError):
 
 
 def error_document(error: FitnoiseError) -> dict[str, Any]:
-    """Return an error as JSON values: its class, its sentences with the slug, its place, values and text."""
+    """Return an error as JSON values: its class, its sentences with the slug, its place, values, text and problems."""
     names = {"error": type(error).__name__, "area": error.area, "place": error.place, "values": error.values}
-    return {**names, "parts": error.args, "text": str(error)}
+    problems = [error_document(x) for x in getattr(error, "problems", ())]
+    return {**names, "parts": error.args, "text": str(error), "problems": problems}
 
 
 def error_of(document: Mapping[str, Any]) -> FitnoiseError:
@@ -41,6 +42,8 @@ def error_of(document: Mapping[str, Any]) -> FitnoiseError:
     kind = getattr(errors, document["error"], FitnoiseError)
     error: FitnoiseError = kind(*document["parts"], place=document["place"], values=document["values"])
     error.area = document["area"]  # an error can have the code of another class
+    if isinstance(error, SpecError):
+        error.problems = tuple(map(error_of, document["problems"]))
     return error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,8 +22,19 @@ _BINS = (
 )
 """The texts of bins (:attr:`Binned.own_values`), with the ids of the texts that readers get."""
 
-_VIEWS = {"count": "page.name.count", "groups": "page.name.groups", "ranges": "page.name.ranges"}
-"""The texts that name an attribute in the name of a table, for views whose column has no heading of its own."""
+_VIEWS = {
+    "count": "page.name.count",
+    "cumulative": "page.name.cumulative",
+    "groups": "page.name.groups",
+    "ranges": "page.name.ranges",
+    "change": "page.name.change",
+    "average": "page.name.average",
+    "to_date": "page.name.to_date",
+}
+"""The texts that name an attribute in the title of a table, by the key of its view."""
+
+PERSONS = ("person", "persona", "personne")
+"""The names of a unit that stand for one person, in the languages of reports."""
 
 MAX_NAMED_TABLES = 10_000
 """The largest number of tables of a publication that get names; a page or workbook shows fewer."""
@@ -38,38 +49,50 @@ def language_of(publication: Publication) -> str:
     return code if code in LANGUAGES else "en"
 
 
-def wording(language: str, publications: Iterable[Publication], *, has_default_names: bool = False) -> Translator:
-    """Return a language with the names and labels that publications have in it.
+def counts_people(name: str, max_records: int, parts: int = 1) -> bool:
+    """Return True if numbers of records are numbers of people: a person has one record, by the declared unit.
+
+    Args:
+        name: The name of the unit of protection.
+        max_records: The largest number of counted records of a unit.
+        parts: The number of equal shares that a unit counts in; 1 if it counts in records.
+    """
+    return name.casefold() in PERSONS and max_records == parts == 1
+
+
+def wording(language: str, publications: Iterable[Publication]) -> Translator:
+    """Return a language with the names, labels and titles that publications have in it.
 
     Args:
         language: The code of the language.
         publications: The publications of one page or file; of two words for one name, the first counts.
-        has_default_names: True to name tables in the language without any text of the publisher in it, too.
 
     Raises:
         ReleaseError: There are no texts of reports in this language.
     """
     names: dict[str, str] = {}
+    titles: dict[str, str] = {}
     labels: dict[str, dict[str, str]] = {}
     places: dict[str, dict[str, str]] = {}
     attributes: dict[str, Attribute] = {}
+    publications = tuple(publications)
+    units = [p.unit for p in publications]
+    people = bool(units) and all(counts_people(u.name, u.max_records, u.parts) for u in units)
+    base = translator(language, people=people)
     # In reverse order, so that the words of the first publication replace those of the others.
-    for publication in reversed(tuple(publications)):
-        # The default names of tables are English, so a publication in another language needs no texts to name them.
-        names_tables = language != "en" and (has_default_names or language == language_of(publication))
-        default = Translation() if names_tables else None
-        texts = publication.translations.get(language, default)
+    for publication in reversed(publications):
+        texts = publication.translations.get(language, Translation())
         attributes |= publication.domain.items()
-        if texts is not None:
-            names |= _names_of_tables(publication, replace(translator(language), names=texts.names))
-            names |= texts.names
-            for name, further in texts.labels.items():
-                attribute = publication.domain[name]
-                # own_values are the main labels: an attribute without labels has none in further languages. Of a level,
-                # they are the codes.
-                by_value = dict(zip(map(str, attribute.own_values), further, strict=True))
-                (places if NAME in attribute.further_columns else labels)[name] = by_value
-    by_name = replace(translator(language), names=names)
+        amounts, new_titles = _titles(publication, replace(base, names=texts.names))
+        names |= {**amounts, **texts.names}
+        titles |= new_titles
+        for name, further in texts.labels.items():
+            attribute = publication.domain[name]
+            # own_values are the main labels: an attribute without labels has none in further languages. Of a level,
+            # they are the codes.
+            by_value = dict(zip(map(str, attribute.own_values), further, strict=True))
+            (places if NAME in attribute.further_columns else labels)[name] = by_value
+    by_name = replace(base, names=names, titles=titles)
     by_label = {name: partial(_label, by_name, texts) for name, texts in labels.items()}
     bins = {
         name: partial(_bin, by_name) for name, a in attributes.items() if FROM in a.further_columns and language != "en"
@@ -77,57 +100,89 @@ def wording(language: str, publications: Iterable[Publication], *, has_default_n
     return replace(by_name, labels=by_label | bins, places=places)
 
 
-def _names_of_tables(publication: Publication, language: Translator) -> dict[str, str]:
-    """Return names for tables that have none of the publisher's, and for amounts up to a ceiling, in a language.
+def _titles(publication: Publication, language: Translator) -> tuple[dict[str, str], dict[str, str]]:
+    """Return in a language names for amounts up to a ceiling, and titles for tables without a name of the publisher's.
 
-    A name has the headings of the attributes, and says what a sum or mean is of. Tables with one new name keep theirs.
+    A title names the counted or summed things and the attributes. Tables with one new title keep their names.
     """
-    names: dict[str, str] = {}
+    titles: dict[str, str] = {}
     amounts: dict[str, str] = {}
     for group in publication.groups:
         for each in itertools.islice(group.workload.tables, MAX_NAMED_TABLES):
             for term, a in zip(each.terms, each.summed, strict=True):
                 if term != a:
                     amounts[term] = term.replace(f"({a},", f"({language.name(a)},", 1)
-            if each.attributes and each.matrix is None and each.name == each.default_name:
-                names[each.name] = _name_of_table(each, replace(language, names={**language.names, **amounts}))
+            # Of two tables with one default name, the second has a number behind it.
+            number = re.fullmatch(rf"{re.escape(each.default_name)}( \d+)?", each.name)
+            # A table by one attribute has its name, for which the publisher's word is that of the attribute.
+            is_translated = each.name in language.names and each.attributes != (each.name,)
+            if each.matrix is None and number and not is_translated:
+                renamed = replace(language, names={**language.names, **amounts})
+                titles[each.name] = f"{title_in_words(*_parts_of_title(each, renamed), renamed)}{number[1] or ''}"
         for pattern in (x for x in group.workload.tables.parts if isinstance(x, Family)):
-            names[pattern.describe()] = _name_of_pattern(pattern, language)
-    number_of = Counter(names.values())
-    return amounts | {name: text for name, text in names.items() if number_of[text] == 1}
+            titles[pattern.describe()] = _title_of_pattern(pattern, language)
+    number_of = Counter(titles.values())
+    return amounts, {name: text for name, text in titles.items() if number_of[text] == 1}
 
 
-def _name_of_table(table: Table, language: Translator) -> str:
-    """Return the name of a table of attributes: its statistic unless it counts records, and their headings."""
-    statistic, mean = "", table.averaged
-    if mean is not None:
-        statistic = language.translate("page.table.mean", name=mean[0])
-    elif table.summed:
+def _parts_of_title(table: Table, language: Translator) -> tuple[str, list[str]]:
+    """Return the sum or mean of a table in words, "" if it counts, and the attributes that break it down."""
+    statistic, amounts = "", table.summed
+    if table.averaged is not None:
+        amounts = table.averaged[:1]
+        statistic = language.translate("page.table.mean", name=amounts[0])
+    elif amounts:
         statistic = language.translate("page.table.sum", names=" × ".join(map(language.name, table.terms)))
-    amounts = (*table.summed, *(() if mean is None else mean[:1]))
-    texts = []
-    for name in (a for a in table.attributes if a not in amounts):
-        view = table.view(name)
-        key = getattr(view, "key", None)
-        heading = Message(_VIEWS[key], (Value("name", name),)) if key in _VIEWS else view.heading(name)
-        texts.append(language.heading(heading))
-    attributes = " × ".join(texts)
-    if statistic and texts:
-        return language.translate("page.name.by", statistic=statistic, attributes=attributes)
-    return statistic or attributes
+    views = ((name, table.view(name)) for name in table.attributes if name not in amounts)
+    return statistic, [
+        column_in_words(name, getattr(view, "key", ""), view.text_values, language) for name, view in views
+    ]
 
 
-def _name_of_pattern(pattern: Family, language: Translator) -> str:
-    """Return the name of a pattern of tables: its number of attributes in each table, and the further ones."""
+def title_in_words(statistic: str, columns: Sequence[str], language: Translator) -> str:
+    """Return the title of a table, such as "People by area, sex and age (cumulative)".
+
+    Args:
+        statistic: The sum or mean of the table; "" if it counts.
+        columns: The columns that break it down, in words.
+        language: The language, with texts for numbers of people where people are counted.
+    """
+    if columns:
+        *others, last = columns
+        listed = language.translate("page.name.and", first=", ".join(others), last=last) if others else last
+        statistic = statistic or language.translate("page.table.records")
+        text = language.translate("page.name.by", statistic=statistic, attributes=listed)
+    else:
+        text = statistic or language.translate("page.table.all")
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def column_in_words(name: str, view: str, values: Sequence[Value], language: Translator) -> str:
+    """Return a column in the words of a title: its name, and its view in brackets.
+
+    Args:
+        name: The name of the attribute.
+        view: The key of the view; "" for each value.
+        values: The values that texts of the view name, in addition to the attribute.
+        language: The language.
+    """
+    if view not in _VIEWS:
+        return language.name(name)
+    return language.write(Message(_VIEWS[view], (Value("name", name), *values)))
+
+
+def _title_of_pattern(pattern: Family, language: Translator) -> str:
+    """Return the title of a pattern of tables: its number of attributes in each table, and the further ones."""
     template, number = pattern.template, len(pattern.pattern_attributes)
     sizes = {1: "page.name.singles", 2: "page.name.pairs", 3: "page.name.triples"}
     if pattern.order in sizes:
         tables = language.translate(sizes[pattern.order], n=number)
     else:
         tables = language.translate("page.name.sets", size=pattern.order, n=number)
-    further = _name_of_table(replace(template, name=""), language) if template.attributes else ""
-    text = language.translate("page.name.with", tables=tables, attributes=further) if further else tables
-    return f"{language.name(template.name)}: {text}" if template.name else text
+    statistic, further = _parts_of_title(template, language)
+    text = language.translate("page.name.with", tables=tables, attributes=", ".join(further)) if further else tables
+    title = title_in_words(statistic, [text], language)
+    return f"{language.name(template.name)}: {title}" if template.name else title
 
 
 def _label(language: Translator, labels: dict[str, str], text: str) -> str:

@@ -4,7 +4,8 @@
             ── values ── a key, which the text names in braces; a plain value; its kind
 
 A catalogue is the folder `catalogues/CODE` of TOML files with one text for each id. English is a catalogue like any
-other. Plural forms are separate ids. A missing id is an error.
+other. Plural forms are separate ids. A missing id is an error. The text of `people.ID` replaces that of ID where the
+counted records stand for one person each.
 
 English and German have all ids. Other languages have the ids of reports and exports, and English texts for the rest.
 """
@@ -54,6 +55,7 @@ class ValueKind(enum.Enum):
 
     TEXT = ("a text, or a number without rounding", "")
     MESSAGE = ("a text of the catalogues, named by its message", "")
+    TABLE = ("the name of a table, for which pages have a title", "")
     STATEMENT = ("a sentence of the catalogues; documents have its id and values, too", "")
     SENTENCES = ("texts of the catalogues, separated by semicolons", "")
     PRODUCT = ("the factors of a product", "")
@@ -93,6 +95,7 @@ class ValueKind(enum.Enum):
 _UNNUMBERED = frozenset(
     {
         ValueKind.TEXT,
+        ValueKind.TABLE,
         ValueKind.MESSAGE,
         ValueKind.STATEMENT,
         ValueKind.SENTENCES,
@@ -161,6 +164,7 @@ class Translator:
     names: Other words for names of the publisher, by name.
     labels: For some attributes the function that returns a label in this language.
     places: For some levels of places the name of each place in this language, by the text of its code.
+    titles: The titles of tables without a name of the publisher's, by their default names.
     """
 
     code: str
@@ -169,6 +173,7 @@ class Translator:
     names: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
     places: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def unreviewed(self) -> str | None:
@@ -183,6 +188,10 @@ class Translator:
     def name(self, name: str) -> str:
         """Return a name of the publisher in the words of this language; any other text as it is."""
         return self.names.get(name, name)
+
+    def table(self, name: str) -> str:
+        """Return the title of a table: that in words if the table has its default name."""
+        return self.titles.get(name) or self.name(name)
 
     def label(self, attribute: str, label: str, code: str = "") -> str:
         """Return the label of a value in this language.
@@ -217,7 +226,7 @@ class Translator:
         if isinstance(value, Message):
             return self.write(value)
         if value is None or (isinstance(value, str) and kind is not ValueKind.CODE):
-            return NOTHING if value is None else self.name(value)
+            return NOTHING if value is None else self.table(value) if kind is ValueKind.TABLE else self.name(value)
         if kind is ValueKind.CHECK:
             return self.texts["report.check.passed" if value else "report.check.failed"]
         if isinstance(value, Sequence) and not isinstance(value, str):
@@ -296,15 +305,32 @@ def check_language(language: str, languages: Sequence[str] = LANGUAGES) -> None:
         )
 
 
-@cache
-def translator(language: str, *, typeset: bool = True) -> Translator:
+PEOPLE = "people."
+"""The beginning of the id of a text for numbers of people; the text of the rest of the id is for numbers of records."""
+
+
+def translator(language: str, *, typeset: bool = True, people: bool = False) -> Translator:
     """Return a language by its code; a message without a text in this language has its English text.
+
+    Args:
+        language: The code.
+        typeset: As for :class:`Translator`.
+        people: True if the counted records stand for one person each.
 
     Raises:
         ReleaseError: There is no catalogue of this language.
     """
     check_language(language)
-    return Translator(language, MappingProxyType({**catalogue("en"), **catalogue(language)}), typeset)
+    return _translator(language, typeset, people)
+
+
+@cache
+def _translator(language: str, typeset: bool, people: bool) -> Translator:
+    """Return a language that has a catalogue: one object for equal arguments, in any of their forms."""
+    texts = {**catalogue("en"), **catalogue(language)}
+    if people:
+        texts |= {x.removeprefix(PEOPLE): text for x, text in texts.items() if x.startswith(PEOPLE)}
+    return Translator(language, MappingProxyType(texts), typeset)
 
 
 def english(*messages: Message) -> str:

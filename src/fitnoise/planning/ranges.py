@@ -130,7 +130,7 @@ def warnings(plan: Plan) -> Iterator[Message]:
     for name, kappa in smallest.items():
         values = (
             Value("amount", " × ".join(kappa.terms)),
-            Value("table", name),
+            Value("table", name, ValueKind.TABLE),
             Value("largest", kappa.largest, ValueKind.RESULT),
             Value("records", kappa.achieved, ValueKind.PEOPLE),
             Value("share", kappa.fraction, ValueKind.PROBABILITY),

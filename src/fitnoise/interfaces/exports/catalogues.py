@@ -18,9 +18,9 @@ from fitnoise.interfaces.exports.resources import (
     descriptions,
     first_publication,
     keywords,
-    names,
     own_language,
     protected,
+    table_titles,
     texts,
     titles,
     unit_of,
@@ -81,7 +81,7 @@ def schema_org(source: Tabled, title: str, language: Translator) -> dict[str, An
             "variableMeasured": [
                 {
                     "@type": "PropertyValue",
-                    "name": language.name(name),
+                    "name": language.table(name),
                     "unitText": unit_of(_table(source, name), metadata, language),
                 }
                 for name in islice(source, MAX_VARIABLES)
@@ -141,7 +141,7 @@ def dcat(source: Tabled, title: str, resources: Sequence[Resource]) -> dict[str,
             _stated(
                 {
                     "@type": "dcat:Distribution",
-                    "dct:title": tagged(names(source, x.name)),
+                    "dct:title": tagged(table_titles(source, x.name)),
                     "dct:description": text(x.description, main.code),
                     "dcat:accessURL": {"@id": x.path, "@type": "rdfs:Resource"},
                     "dcat:downloadURL": {"@id": x.path},

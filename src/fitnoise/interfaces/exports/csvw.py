@@ -17,8 +17,8 @@ from fitnoise.interfaces.exports.resources import (
     descriptions,
     first_publication,
     keywords,
-    names,
     own_language,
+    table_titles,
     texts,
     titles,
 )
@@ -64,7 +64,7 @@ def _table(source: Tabled, x: Resource) -> dict[str, Any]:
     described = tagged([(language.translate("page.export.unit", text=x.description, unit=x.unit), language.code)])[0]
     return {
         "url": x.path,
-        "dc:title": tagged(names(source, x.name)),
+        "dc:title": tagged(table_titles(source, x.name)),
         "dc:description": described,
         "tableSchema": schema,
     }

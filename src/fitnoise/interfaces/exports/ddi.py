@@ -21,6 +21,7 @@ from fitnoise.interfaces.exports.resources import (
     keywords,
     names,
     own_language,
+    table_titles,
     texts,
     titles,
 )
@@ -165,7 +166,7 @@ def _add_cube(data: Element, i: int, source: Tabled, x: Resource) -> None:
     """Add a table as a cube: its attributes are dimensions; its numbers, with margins, are measures."""
     keys = {column.name: f"V{i + 1}.{j + 1}" for j, column in enumerate(x.columns)}
     cube = _add(data, "nCube", ID=f"C{i + 1}", name=x.name, dmnsQnty=str(len(x.dimensions)), cellQnty=str(x.rows))
-    _add_labels(cube, names(source, x.name))
+    _add_labels(cube, table_titles(source, x.name))
     _add(cube, "txt", x.description, language=own_language(source).code)
     for rank, attribute in enumerate(x.dimensions, 1):
         code = f"{attribute}_{CODE}"

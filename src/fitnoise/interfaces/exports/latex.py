@@ -73,7 +73,7 @@ def _longtable(table: TableLayout, language: Translator) -> Iterator[str]:
     # A number and its margin are two columns: the first is flush right, so digits of one place are below each other.
     stubs = "l" * max(1, len(table.stubs))
     yield rf"\begin{{longtable}}{{@{{}}{stubs}*{{{len(table.columns)}}}{{r@{{}}l}}@{{}}}}"
-    yield rf"\caption{{{escaped(language.name(table.name))}. {escaped(caption(table, language))}}}\\"
+    yield rf"\caption{{{escaped(language.table(table.name))}. {escaped(caption(table, language))}}}\\"
     yield r"\toprule"
     if table.across:
         spanned = f"{{c}}{{{escaped(heading(language, table.across))}}}"

@@ -28,8 +28,8 @@ from fitnoise.interfaces.exports.resources import (
     first_publication,
     own_language,
     resource,
+    table_titles,
 )
-from fitnoise.interfaces.exports.resources import names as names_by_language
 from fitnoise.interfaces.exports.sdmx import Structure
 from fitnoise.interfaces.pages.fragments import corrections, title
 from fitnoise.kernel.arrays import Floats
@@ -116,7 +116,7 @@ def _descriptor(source: Tabled, title_text: str, resources: list[Resource], lice
                 "name": re.sub(r"[^a-z0-9._-]", "-", x.id.lower()),
                 "path": x.path,
                 "profile": "tabular-data-resource",
-                "title": names_by_language(source, x.name)[0][0],
+                "title": table_titles(source, x.name)[0][0],
                 "description": x.description,
                 "format": "csv",
                 "mediatype": "text/csv",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -210,8 +210,17 @@ def further_languages(source: Tabled) -> dict[str, Translator]:
 
 def names(source: Tabled, name: str) -> list[tuple[str, str]]:
     """Return a name with the language of the publication, and its words in further languages, if they differ."""
-    main = own_language(source).name(name)
-    further = [(x.name(name), tag) for tag, x in further_languages(source).items()]
+    return _in_languages(source, lambda language: language.name(name))
+
+
+def table_titles(source: Tabled, name: str) -> list[tuple[str, str]]:
+    """Return the title of a table with the language of the publication, and further ones, if they differ."""
+    return _in_languages(source, lambda language: language.table(name))
+
+
+def _in_languages(source: Tabled, write: Callable[[Translator], str]) -> list[tuple[str, str]]:
+    main = write(own_language(source))
+    further = [(write(x), tag) for tag, x in further_languages(source).items()]
     return [(main, first_publication(source).language), *((text, tag) for text, tag in further if text != main)]
 
 

@@ -12,7 +12,7 @@ id differs. Names are in all languages that the publication has for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
@@ -125,7 +125,7 @@ class Structure:
             parts.append(self._component(key, "ATTRIBUTE", kind, "D"))
             columns[key] = _constant(constant, x.rows)
         described, components = self._numbered({self.own.code: x.description}), self.model.Components(parts)
-        name = self._name(x.name)
+        name = self._by_language(lambda language: language.table(x.name))
         structure = self.model.DataStructureDefinition(f"DSD_{flow}", name=name, components=components, **self.owner)
         dataflow = self.model.Dataflow(flow, name=name, description=described, structure=structure, **self.owner)
         self.structures += [structure, dataflow]
@@ -157,6 +157,10 @@ class Structure:
         def translate(language: Translator) -> str:
             return language.name(text) if attribute is None else language.label(attribute, text, code)
 
+        return self._by_language(translate)
+
+    def _by_language(self, translate: Callable[[Translator], str]) -> str:
+        """Return the number of a text in all languages that have another one."""
         main, further = translate(self.own), {tag: translate(x) for tag, x in self.further.items()}
         return self._numbered({self.language: main, **{tag: x for tag, x in further.items() if x != main}})
 

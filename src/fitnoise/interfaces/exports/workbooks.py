@@ -73,7 +73,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
             row += 1
         for i, table in enumerate(tables, 1):
             # Excel takes 31 characters for the name of a sheet, and 255 for the text of a link.
-            table_name = printable(language.name(table.name))
+            table_name = printable(language.table(table.name))
             name = f"{i} {SHEET.sub(' ', table_name)}"[:31].rstrip()
             front.write_url(row, 0, f"internal:'{name}'!A1", string=table_name[:255])
             row += 1
@@ -152,7 +152,7 @@ def _sheet(
 
     Every column has a heading of its own, so that a program that reads the sheet by headings finds each once.
     """
-    sheet.write_string(0, 0, printable(language.name(table.name)), looks["title"])
+    sheet.write_string(0, 0, printable(language.table(table.name)), looks["title"])
     sheet.write_string(1, 0, caption(table, language), looks["soft"])
     margins = [table.margins] if table.ends is None else list(table.ends)
     survey = _survey(table)

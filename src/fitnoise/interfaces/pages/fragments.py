@@ -48,6 +48,9 @@ NOISE_ONLY = "°"
 BANDS = {Band.RELIABLE: "page.band.reliable", Band.CARE: "page.band.care", Band.WIDE: "page.band.wide"}
 """The id of the name of each band."""
 
+MAX_LISTED = 12
+"""The largest number of tables that the contents of a page list one by one."""
+
 FIGURE_SPACE = "\u2007"
 """A space as wide as a digit: padding before the margins of a column, so that all of them are equally wide."""
 
@@ -129,6 +132,7 @@ def environment(language: str, also: str = "") -> Environment:
         "language_names": LANGUAGE_NAMES,
         "distinct_heading": distinct_heading,
         "MARKS": MARKS,
+        "MAX_LISTED": MAX_LISTED,
         "BANDS": BANDS,
         "style": style(),
         "type_of": _type,
@@ -144,6 +148,7 @@ def in_language(language: Translator) -> dict[str, Any]:
         "number": language.number,
         "kind": language.kind,
         "word": language.name,
+        "table_title": language.table,
         "words": lambda names: ", ".join(map(language.name, names)),
         "heading": partial(heading, language),
         "label_of": partial(label_text, language),
@@ -416,7 +421,9 @@ def uncounted_by_table(plan: Plan, language: Translator) -> list[tuple[str, str]
     domain = plan.publication.workload.domain
     value_lists = ((table_label(s.name, s.tables), uncounted(table, domain)) for s, table in summarised_tables(plan))
     return [
-        (language.heading(name), "; ".join(listed(x, language) for x in lists)) for name, lists in value_lists if lists
+        (language.kind(ValueKind.TABLE, name), "; ".join(listed(x, language) for x in lists))
+        for name, lists in value_lists
+        if lists
     ]
 
 

@@ -114,7 +114,7 @@ def _of_several(i: int, part: TablePart) -> Iterator[Section]:
     """Yield the sections of one part of several, at its path in a document, with its cost."""
     part_path = ("parts", i)
     values = (
-        Value("tables", [s.name for s in part.summaries]),
+        Value("tables", [s.name for s in part.summaries], ValueKind.TABLE),
         Value("mechanism", part.mechanism.name),
         Value("rho", part.rho, ValueKind.COST),
         *messages_for(part.loss).pure,
@@ -136,7 +136,7 @@ def tables(
     names = (
         ReportColumn("name"),
         ReportColumn("tables", kind=ValueKind.COUNT),
-        ReportColumn("called", Message("report.heading.table"), ValueKind.MESSAGE, spoken=True),
+        ReportColumn("called", Message("report.heading.table"), ValueKind.TABLE, spoken=True),
     )
     rows = (
         {"called": table_label(s.name, s.tables), **vars(s), **(further_values or {}).get(s.name, {})}
@@ -151,7 +151,9 @@ def table_label(name: str, tables: int) -> Message | str:
     """Return a table by its name; a pattern as a message with the number of its tables."""
     if tables == 1:
         return name
-    return Message("report.label.pattern", (Value("name", name), Value("tables", tables, ValueKind.COUNT)))
+    return Message(
+        "report.label.pattern", (Value("name", name, ValueKind.TABLE), Value("tables", tables, ValueKind.COUNT))
+    )
 
 
 def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
@@ -316,7 +318,7 @@ def whom(plan: Plan, *, show_all: bool = True) -> Section:
             # A question with several counts leaves out other values for each count, so each has rows of its own.
             rows += [{"table": name, "attribute": x.name, "not_counted": x.items, "coded": None} for x in value_lists]
     columns = (
-        ReportColumn("table", Message("report.heading.table"), ValueKind.MESSAGE),
+        ReportColumn("table", Message("report.heading.table"), ValueKind.TABLE),
         ReportColumn("attribute", Message("report.heading.attribute")),
         ReportColumn("not_counted", Message("report.heading.not_counted")),
         ReportColumn("coded", Message("report.heading.coded"), ValueKind.SENTENCES),
@@ -346,7 +348,7 @@ def means(plan: Plan) -> Section:
         Message(
             "report.means.reference",
             (
-                Value("table", table_label(s.name, s.tables), ValueKind.MESSAGE),
+                Value("table", table_label(s.name, s.tables), ValueKind.TABLE),
                 Value("records", t.averaged[1].reference, ValueKind.RESULT),
             ),
         )
@@ -364,7 +366,9 @@ def _amounts(plan: Plan) -> Section:
         {
             "table": table_label(k.summary.name, k.summary.tables)
             if k.label is None
-            else Message("report.label.value", (Value("name", k.summary.name), Value("value", k.label))),
+            else Message(
+                "report.label.value", (Value("name", k.summary.name, ValueKind.TABLE), Value("value", k.label))
+            ),
             "largest": k.largest,
             "reference": k.reference,
             "asked_kappa": k.requested,
@@ -373,7 +377,7 @@ def _amounts(plan: Plan) -> Section:
         for k in ranges.kappas(plan)
     ]
     columns = (
-        ReportColumn("table", Message("report.heading.table")),
+        ReportColumn("table", Message("report.heading.table"), ValueKind.TABLE),
         ReportColumn("largest", Message("report.heading.largest_amount"), ValueKind.NUMBER),
         ReportColumn(
             "reference",

@@ -320,7 +320,7 @@ def microdata_report(records: InventedRecords, path: Path) -> Report:
     else:
         summary = Message("report.microdata.made" if records.batches else "report.microdata.unmoved", values)
     columns = (
-        ReportColumn("table", Message("report.heading.table")),
+        ReportColumn("table", Message("report.heading.table"), ValueKind.TABLE),
         ReportColumn("rms", Message("report.heading.rms_distance"), ValueKind.RATIO),
         ReportColumn("largest", Message("report.heading.largest_distance"), ValueKind.RATIO),
         ReportColumn("share_within_1", Message("report.heading.within_margin"), ValueKind.PROPORTION),
@@ -354,7 +354,7 @@ def combination_report(combination: Combination, directory: Path | None) -> Repo
         margin = float((frame["moe"] if "moe" in frame else (frame["high"] - frame["low"]) / 2).max())
         rows.append({"table": name, "numbers": len(frame), "moe": margin, "std_error": joint_error, "gain": gain})
     columns = (
-        ReportColumn("table", Message("report.heading.table")),
+        ReportColumn("table", Message("report.heading.table"), ValueKind.TABLE),
         ReportColumn("numbers", Message("report.heading.numbers"), ValueKind.COUNT),
         ReportColumn("moe", Message("report.heading.worst_moe"), ValueKind.PEOPLE),
         ReportColumn("std_error", Message("report.heading.worst_std_error"), ValueKind.PEOPLE),
@@ -402,7 +402,7 @@ def tables_messages(groups: Sequence[TableSequence]) -> tuple[Message, ...]:
     if not parts:
         return ()
     labels = [t.name if isinstance(t, Asked) else table_label(t.describe(), len(t)) for t in parts[:MAX_NAMES_PER_LINE]]
-    names_message = Message("report.receipt.tables", (Value("tables", labels, ValueKind.MESSAGE),))
+    names_message = Message("report.receipt.tables", (Value("tables", labels, ValueKind.TABLE),))
     if len(parts) <= MAX_NAMES_PER_LINE:
         return (names_message,)
     total = Value("count", sum(map(len, groups)), ValueKind.COUNT)

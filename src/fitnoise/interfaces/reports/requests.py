@@ -48,7 +48,7 @@ def _values(a: Attribute) -> str:
 def workload_report(workload: Workload) -> Report:
     """Return the tables of a workload, with the number of their numbers and their targets."""
     columns = (
-        ReportColumn("table", Message("report.heading.table"), ValueKind.MESSAGE),
+        ReportColumn("table", Message("report.heading.table"), ValueKind.TABLE),
         ReportColumn("numbers", Message("report.heading.numbers"), ValueKind.COUNT),
         ReportColumn("target", Message("report.heading.target"), ValueKind.MESSAGE),
         ReportColumn("confidence", Message("report.heading.confidence"), ValueKind.LEVEL),
