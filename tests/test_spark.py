@@ -23,6 +23,7 @@ from engines import spark as real
 from fitnoise.engines import open_counter, spark
 from fitnoise.engines.dialects import DIALECTS
 from fitnoise.engines.sources import not_counted, quietly
+from fitnoise.engines.views import FoundView
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting import Dropped
 from fitnoise.kernel.counting.trial import ColumnKind
@@ -223,6 +224,8 @@ STORED = {"people": ("MANAGED", "PARQUET")}
 DOMAIN = fn.Domain(x=fn.Ordered(0, 2), y=fn.Categorical(["a", "A", "a "]))
 SOURCE = DataSource(table="people", outside_domain=DROP)
 
+PROMISED = replace(SOURCE, view="promised")
+
 
 def safe(session):
     """With settings as a DataFrame's session must have them: one does not matter there."""
@@ -286,16 +289,16 @@ def test_a_frame_is_run_once_of_the_columns_that_are_needed():
     session = safe(Session(*PEOPLE))
     frame = Frame(session, session.db.sql("SELECT born, x AS y, y AS x, p AS Y, random() AS r FROM people"))
     frame.columns = ["born", "n", "y", "p", "p"]
-    counter = open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="n"), y=DOMAIN["y"]).axes, SOURCE)
+    counter = open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="n"), y=DOMAIN["y"]).axes, PROMISED)
     counter.check(["x", "y"])
     assert session.kept == []
     assert counter.count([("x",), ("y",)])["x",].tolist() == [1, 2, 0]
     assert session.kept == [["c1", "c2"], "forgotten"]
     assert "fitnoise" not in str(session.db.execute("SHOW TABLES").fetchall())
     with refused("data.column-ambiguous"):
-        open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="p")).axes, SOURCE).check(["x"])
+        open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="p")).axes, PROMISED).check(["x"])
     with refused("data.spark-frame-is-a-stream"):
-        open_counter(Frame(session, frame.relation, stream=True), DOMAIN.axes, SOURCE)
+        open_counter(Frame(session, frame.relation, stream=True), DOMAIN.axes, PROMISED)
 
 
 @pytest.mark.usefixtures("duck")
@@ -306,21 +309,21 @@ def test_a_session_that_is_not_ones_own_is_refused_where_its_settings_are_not_sa
     data = session if kind is Older else Frame(session, session.db.sql("SELECT x, y FROM people"))
     before = dict(session.settings)
     with refused("data.spark-setting-unsafe") as caught:
-        open_counter(data, DOMAIN.axes, SOURCE)
+        open_counter(data, DOMAIN.axes, PROMISED)
     assert f'spark.conf.set("{CORRUPT}", "false")' in str(caught.value)
     assert ("PySpark 4.3" in str(caught.value)) == (kind is Older)
     assert session.settings == before
     safe(session)
     if kind is Older:
         with refused("data.spark-setting-unsafe"):
-            open_counter(data, DOMAIN.axes, SOURCE)
+            open_counter(data, DOMAIN.axes, PROMISED)
         session.settings.update(spark._SETTINGS)
     session.settings[REBASE] = "EXCEPTION"
     session.bound |= {REBASE: "not looked at"}
     del session.settings["spark.sql.files.ignoreInvalidPartitionPaths"]  # of later versions
     session.bound |= dict.fromkeys(["spark.sql.files.ignoreInvalidPartitionPaths", CORRUPT], "not looked at")
     before = dict(session.settings)
-    counter = open_counter(data, DOMAIN.axes, SOURCE)
+    counter = open_counter(data, DOMAIN.axes, PROMISED)
     assert counter.count([("x",)])["x",].tolist() == [1, 2, 0]
     assert session.settings == before
     session.failing = lambda text: session.settings.update({CORRUPT: "true"}) if "counted" in text else None
@@ -389,14 +392,15 @@ def test_persons_are_bounded_by_the_same_rule():
 @pytest.mark.usefixtures("duck")
 def test_what_is_no_table_of_records_is_refused():
     session = Session(
-        *PEOPLE, "CREATE TABLE other (x INTEGER)",
+        *PEOPLE, "CREATE TABLE other (x INTEGER)", *(f"CREATE VIEW {v} AS SELECT * FROM people" for v in "vt"),
         tables={**STORED, "v": ("VIEW", ""), "t": ("TEMPORARY", ""), "other": ("EXTERNAL", "jdbc")},
     )  # fmt: skip
+    safe(session)
     for table, code in {
         None: "data.spark-table-not-named",
         "none": "data.spark-table-not-found",
-        "v": "data.spark-table-is-a-view",
-        "t": "data.spark-table-is-a-view",
+        "v": "data.view-not-promised",
+        "t": "data.view-not-promised",
         "other": "data.spark-format-not-read",
     }.items():
         with refused(code) as caught:
@@ -553,9 +557,13 @@ def test_views_streams_and_other_formats_of_spark(lake):
         "CREATE OR REPLACE VIEW pv AS SELECT * FROM t", "CREATE TABLE j USING json AS SELECT 1 AS x",
     )  # fmt: skip
     domain = fn.Domain(x=fn.Ordered(0, 1))
+    session.sql("CREATE OR REPLACE TEMP VIEW joined AS SELECT a.x FROM t a, t b")
+    for name in ("tv", "pv"):
+        counter = open_counter(f"spark:{name}", domain.axes, DataSource())
+        assert counter.view == FoundView("row-wise")
+        assert counter.count([("x",)])["x",].tolist() == [0, 1]
     for name, code in {
-        "tv": "data.spark-table-is-a-view",
-        "pv": "data.spark-table-is-a-view",
+        "joined": "data.view-not-promised",
         "j": "data.spark-format-not-read",
         "none": "data.spark-table-not-found",
     }.items():
@@ -571,9 +579,41 @@ def test_views_streams_and_other_formats_of_spark(lake):
     ]
     moving = session.sql("SELECT CAST(rand() < 0.5 AS INT) AS x FROM range(1000)")
     counts = open_counter(
-        moving, fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1, column="x")).axes, DataSource()
+        moving, fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1, column="x")).axes, DataSource(view="promised")
     ).count([("x", "y"), ("x",), ("y",)])
     assert counts["x", "y"].sum(axis=1).tolist() == counts["x",].tolist() == counts["y",].tolist()
+
+
+@needs_spark
+def test_a_query_of_spark_is_row_wise_or_promised(lake):
+    session = lake(
+        "CREATE TABLE t USING parquet AS SELECT id % 2 AS x, id AS p, CAST(id AS STRING) AS y FROM range(10)"
+    )
+    table, domain = session.table("t"), fn.Domain(x=fn.Ordered(0, 1, clip=True))
+    (path,) = {file.rsplit("/", 1)[0] for file in table.inputFiles()}
+    proved = {
+        "the table": (table, False), "its files": (session.read.parquet(path), False),
+        "columns": (table.selectExpr("x", "upper(y) AS u", "coalesce(p, 1) + 2 AS q"), False),
+        "a condition": (table.where("p > 3 AND y IN ('4', '5')").select("x"), True),
+    }  # fmt: skip
+    for frame, filters in proved.values():
+        counter = open_counter(frame, domain.axes, DataSource())
+        assert counter.view == FoundView("row-wise", filters)
+        assert counter.count([("x",)])["x",].sum() == frame.count()
+    other = {
+        "join": table.join(table.select("p"), "p"), "union": table.union(table), "limit": table.limit(3),
+        "distinct": table.select("x").distinct(), "sum": table.groupBy("y").sum("x"), "sample": table.sample(0.5),
+        "chance": table.where("rand() < 0.5"), "today": table.where("current_date() > DATE'2020-01-01'"),
+        "subquery": session.sql("SELECT x FROM t WHERE p > (SELECT avg(p) FROM t)"),
+        "window": session.sql("SELECT row_number() OVER (ORDER BY p) AS x FROM t"),
+        "rows of one": session.sql("SELECT explode(array(x, x)) AS x FROM t"),
+        "files twice": session.read.parquet(path, path), "csv": session.read.csv(path),
+        "made here": session.createDataFrame([(0,)], ["x"]), "file names": table.where("input_file_name() > 'a'"),
+    }  # fmt: skip
+    for frame in other.values():
+        with refused("data.view-not-promised", key="data.view"):
+            open_counter(frame, domain.axes, DataSource())
+    assert open_counter(other["union"], domain.axes, DataSource(view="promised")).count([("x",)])["x",].sum() == 20
 
 
 @needs_spark
@@ -581,7 +621,7 @@ def test_no_value_is_in_a_message_or_a_log_of_spark(lake, capfd):
     session = lake("CREATE TABLE t USING parquet AS SELECT 1 AS x")
     broken = session.sql(f"SELECT raise_error('{SECRET}') AS x FROM t")
     counter = open_counter(
-        broken.select(broken.x.cast("int").alias("x")), fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource()
+        broken.select(broken.x.cast("int").alias("x")), fn.Domain(x=fn.Ordered(0, 1)).axes, DataSource(view="promised")
     )
     with refused("data.records-not-counted") as caught:
         counter.count([("x",)])
@@ -629,7 +669,7 @@ def test_a_table_of_the_callers_database_is_counted(lake):
     session.sql("USE d")
     assert open_counter("spark:t", domain.axes, DataSource()).count([("x",)])["x",].tolist() == [0, 1]
     session.range(3).createOrReplaceTempView("t")
-    with refused("data.spark-table-is-a-view"):
+    with refused("data.view-not-promised"):
         open_counter("spark:t", domain.axes, DataSource())
     session.catalog.dropTempView("t")
     session.sql("USE default")

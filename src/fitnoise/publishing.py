@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar, final
 import numpy as np
 
 from fitnoise.engines import open_counter
+from fitnoise.engines.views import ROW_WISE, FoundView
 from fitnoise.errors import DataError, FitnoiseError, LedgerError, PlanError, ReleaseError, is_interruption
 from fitnoise.kernel.answer_files import AnswerFolder
 from fitnoise.kernel.checks import describe_value
@@ -473,13 +474,14 @@ class _Call:
 
     @property
     def note(self) -> dict[str, str]:
-        """The statements of the ledger's entry: the digest of the superseded release's entry, and the public totals."""
-        superseded = {"supersedes": self.supersedes[0].entry.digest} if self.supersedes else {}
-        stated = self.plan.publication.public
+        """The statements of the ledger's entry: the superseded release's entry, a promise, and the public totals."""
+        out = {"supersedes": self.supersedes[0].entry.digest} if self.supersedes else {}
+        promise, stated = self.plan.publication.source.view, self.plan.publication.public
+        out |= {} if promise is None else {"view": promise}
         if self.totals is None or stated is None:
-            return superseded
+            return out
         sentence = confirmation(self.totals.name, stated, self.plan.publication.unit.name)
-        return superseded | {"public_totals": self.totals.sha256, "confirmed": sentence}
+        return out | {"public_totals": self.totals.sha256, "confirmed": sentence}
 
     def enter(self, stage: str) -> None:
         """Log the name of a stage, and pass it to the recipient."""
@@ -532,13 +534,33 @@ class _Call:
         def counted(fraction: float) -> None:
             self.progress(f"counting, {fraction:.0%}")
 
+        finding: FoundView | None = getattr(counter, "view", None)
+        note = ({} if finding is None else {"view": finding.word}) | self.note
+        if unfinished is not None and unfinished.detail.get("view") != note.get("view"):
+            raise LedgerError(
+                "charged-for-another-view",
+                f"Entry {unfinished.sequence} of the ledger is the charge of this plan for other data: the one is a "
+                "row-wise view, and the other is not.",
+                "A charged release is finished with the data that it was charged for.",
+                "Repeat the command with these data.",
+                _NOTHING,
+                place="data",
+            )
         if self.turn is not None:
             turn = self.turn
             done = draw(
-                turn.series, turn.period, counter, book, turn.folder, share=self.share, stages=stages, progress=counted
+                turn.series,
+                turn.period,
+                counter,
+                book,
+                turn.folder,
+                share=self.share,
+                note=note,
+                stages=stages,
+                progress=counted,
             )
         else:
-            order, note = self.plan.order, self.note | ({} if self.share is None else {"share": self.share})
+            order, note = self.plan.order, note | ({} if self.share is None else {"share": self.share})
             # the ledger's own check does not distinguish corrections from the release that they supersede
             once = not self.is_repeat and not self.supersedes
             done = measure(
@@ -1242,6 +1264,25 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
         )
     source = publication.source if table is None else replace(publication.source, table=table)
     counter = open_counter(data, publication.domain.axes, source, publication.unit.bound, key=key)
+    finding: FoundView | None = getattr(counter, "view", None)
+    if finding is not None and finding.filters and plan.order.adjacency.fixes_size:
+        raise DataError(
+            "view-leaves-out-records",
+            "The definition of the view leaves out records (WHERE), and the plan makes the number of records public.",
+            "Where one record replaces another, either may be left out, so that a record is added or removed alone.",
+            "Count the table, and state the condition in [data] where, or plan for neighbours that add or remove one.",
+            _NOTHING,
+            place="data.view",
+        )
+    if finding is not None and finding.word not in {ROW_WISE, source.view}:
+        raise DataError(
+            "view-promised-elsewhere",
+            "The data were opened with a promise about a view that the plan does not state.",
+            "The plan, the ledger and the release repeat this promise.",
+            'State `view = "promised"` in [data], and plan again.',
+            _NOTHING,
+            place="data.view",
+        )
     _log_step("data-opened", "opened data for %s", engine=type(counter).__name__)
     return counter
 

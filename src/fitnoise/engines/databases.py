@@ -8,6 +8,7 @@ a host or a user. No message states the place of a database or its user.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import sqlite3
@@ -21,6 +22,17 @@ from typing import TYPE_CHECKING, Any, Final, final
 from fitnoise.engines.dialects import DIALECTS, SQLITE, Dialect
 from fitnoise.engines.sources import Columns, not_counted, quietly
 from fitnoise.engines.statements import NUMBER_FUNCTION, as_number
+from fitnoise.engines.views import (
+    STORED,
+    VIEW,
+    FoundView,
+    NotProvenError,
+    Relation,
+    Selection,
+    ViewProof,
+    found_view,
+    prove,
+)
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting.failures import not_opened
 from fitnoise.kernel.counting.trial import ColumnKind
@@ -75,11 +87,16 @@ class Database:
         return f"the {self.dialect.label} database"
 
     @contextlib.contextmanager
-    def session(self, table: str | None) -> Iterator[DatabaseSession]:
+    def session(self, table: str | None, promise: str | None = None) -> Iterator[DatabaseSession]:
         """Yield a session of its own, with one transaction that changes nothing, closed at the end.
+
+        Args:
+            table: The name of the table or view.
+            promise: The promise of the publisher about a view (`DataSource.view`).
 
         Raises:
             DataError: The database cannot be reached, or has no such table.
+            DataError: It is a view of which nothing is proved and nothing promised.
             DataError: The engine cannot count the table safely, or does not answer the questions about it.
         """
         unreached = DataError(
@@ -90,10 +107,15 @@ class Database:
             "database-not-described", f"The tables of {self.what} cannot be described.", "", ADVICE, _UNCHARGED
         )
         try:
-            yield quietly(partial(DatabaseSession.open_table, connection, self, table), undescribed)
+            yield quietly(partial(DatabaseSession.open_table, connection, self, table, promise), undescribed)
         finally:
             with contextlib.suppress(Exception):  # a connection may be lost; the error about that is already raised
                 connection.close()
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Begin the transaction, with the settings that a count needs."""
+        for statement in self.dialect.session:
+            connection.exec_driver_sql(statement)
 
     def _connected(self) -> sa.Connection:
         connection = self.engine.connect()
@@ -103,8 +125,7 @@ class Database:
                 connection = connection.execution_options(isolation_level=self.dialect.isolation)
             if self.shared and self.dialect.session:
                 connection.detach()  # no one else gets it afterwards
-            for statement in self.dialect.session:
-                connection.exec_driver_sql(statement)
+            self.prepare(connection)
         except Exception:
             connection.close()
             raise
@@ -120,6 +141,8 @@ class DatabaseSession(Columns):
     relation: The table, in SQL.
     pages: The approximate number of pages, where the table can be read in pieces; otherwise 0.
     location: The schema of the table (`None` where SQLAlchemy names no default one) and its name.
+    view: The promise or finding about a view; `None` for a table.
+    proof: The proof that a view is row-wise; `None` without one.
     """
 
     connection: sa.Connection
@@ -130,18 +153,27 @@ class DatabaseSession(Columns):
     relation: str
     pages: int
     location: tuple[str | None, str]
+    view: FoundView | None = None
+    proof: ViewProof | None = None
     header: bool = False
 
     @classmethod
-    def open_table(cls, connection: sa.Connection, database: Database, table: str | None) -> DatabaseSession:
-        """Return the session with a table; raise DataError if there is no such table, or one that is not read."""
+    def open_table(
+        cls, connection: sa.Connection, database: Database, table: str | None, promise: str | None
+    ) -> DatabaseSession:
+        """Return the session with a table or view; raise DataError if it is missing or not read."""
         import sqlalchemy as sa
 
-        d = database.dialect
+        d, view, proof = database.dialect, None, None
         if d.streams:
             _define(connection, NUMBER_FUNCTION, _number)
-        schema, name = _find(sa.inspect(connection), table, database.what)
-        what = f"table {table!r} of {database.what}"
+        schema, name, is_view = _find(sa.inspect(connection), table, database.what)
+        what = f"{'view' if is_view else 'table'} {table!r} of {database.what}"
+        location = schema, name
+        if is_view:
+            view, proof = found_view(what, promise, partial(_proof, connection, database, location))
+        # The questions about a row-wise view are about its table.
+        schema, name = location if proof is None else proof.table.name
         for question, answer, why in d.admits:
             query = sa.text(question + d.ending).bindparams(**_parameters(question, schema, name))
             failed = DataError(
@@ -160,6 +192,7 @@ class DatabaseSession(Columns):
                     "Copy the table into a Parquet file, and count that file.",
                     _NOTHING,
                 )
+        schema, name = location
         pages = connection.execute(sa.text(d.pages), _parameters(d.pages, schema, name)).scalar() if d.pages else 0
         columns = sa.inspect(connection).get_columns(name, schema=schema)
         names = [c["name"] for c in columns]
@@ -175,7 +208,9 @@ class DatabaseSession(Columns):
             tuple(_kind(d, c["type"]) for c in columns),
             relation=".".join(d.quoted(part) for part in parts),
             pages=int(pages or 0),
-            location=(schema, name),
+            location=location,
+            view=view,
+            proof=proof,
         )
 
     def column(self, index: int) -> str:
@@ -190,10 +225,16 @@ class DatabaseSession(Columns):
         return f"{name}({self.column(index)})"
 
     def state(self) -> object:
-        """Return a value that changes when records change; `None` where a statement sees one state of the table."""
+        """Return a value that changes when records change, or the definitions by which a view is row-wise.
+
+        The value is `None` for a table where a statement sees one state.
+        """
         import sqlalchemy as sa
 
         query = self.dialect.state + self.dialect.ending
+        if self.proof is not None:
+            parts = (*self.proof.views, self.proof.table)
+            return self._safely(lambda: [_relation(self.connection, self.dialect, *part.name) for part in parts])
         if not self.dialect.state:
             return None
         bound = sa.text(query).bindparams(**_parameters(query, *self.location))
@@ -406,10 +447,11 @@ def _file(path: Path) -> Database:
 # --- tables and columns -----------------------------------------------------------------------------------------
 
 
-def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str]:
-    """Return the schema and the name of a table, which may be written with a dot between them.
+def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str, bool]:
+    """Return the schema and the name of a table, which may be written with a dot between them, and True for a view.
 
-    Without it, a table whose name differs by capitals only is found, if there is one such.
+    Without it, a table whose name differs by capitals only is found, if there is one such. Views are looked for where
+    there is no such table.
 
     Raises:
         DataError: There is no such table, or `table` is `None`.
@@ -421,23 +463,76 @@ def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str
         dots = [i for i, c in enumerate(table) if c == "."]
         schemas = set(inspector.get_schema_names()) if dots else set()
         candidates = [(default, table), *((table[:i], table[i + 1 :]) for i in dots if table[:i] in schemas)]
-        for schema, name in candidates:
-            there = tables if schema == default else inspector.get_table_names(schema=schema)
+        for is_view, (schema, name) in itertools.product((False, True), candidates):
+            there = _views(inspector, schema) if is_view else inspector.get_table_names(schema=schema)
             # Case makes no difference if only one table fits.
             matches = [t for t in there if t.casefold() == name.casefold()]
             if name in there or len(matches) == 1:
-                return schema, name if name in there else matches[0]
+                return schema, name if name in there else matches[0], is_view
     listed = sorted(tables)[:_MAX_TABLES_IN_MESSAGE] + ["…"] * (len(tables) > _MAX_TABLES_IN_MESSAGE)
     raise DataError(
         "database-table-not-found",
         f"The specification names no table of {what}."
         if table is None
         else f"The table {table!r} does not exist in {what}.",
-        f"Its tables are {listed}; a view is not enough, because one record may change many rows of a view.",
-        "Name the table in data.table or --table, as table or schema.table; store a view as a table.",
+        f"Its tables are {listed}.",
+        "Name the table or view in data.table or --table, as table or schema.table.",
         _NOTHING,
         place="data.table",
     )
+
+
+def _views(inspector: Any, schema: str | None) -> list[str]:
+    """Return the names of the views of a schema, with those whose rows are stored."""
+    names = []
+    for list_views in (inspector.get_view_names, inspector.get_materialized_view_names):
+        with contextlib.suppress(NotImplementedError):  # the engine has none, or SQLAlchemy does not list them
+            names += list_views(schema=schema)
+    return names
+
+
+def _proof(connection: sa.Connection, database: Database, location: tuple[str | None, str]) -> ViewProof:
+    """Return the proof that a view is row-wise; raise NotProvenError if its definition proves nothing."""
+    d = database.dialect
+    if not d.language:
+        raise NotProvenError(f"fitnoise proves nothing about views of {d.label}")
+    relation = _relation(connection, d, *location)
+    if d.keep and relation is not None and relation.kind == VIEW:
+        # The lock comes before the snapshot of the transaction, so that this has the definition that will be used.
+        connection.rollback()
+        database.prepare(connection)
+        connection.exec_driver_sql(d.keep.format(relation=".".join(d.quoted(x) for x in location if x is not None)))
+        relation = _relation(connection, d, *location)
+    if relation is None or relation.kind not in {VIEW, STORED}:
+        raise NotProvenError("it was replaced at this moment")
+
+    def find(read: Selection) -> Relation | None:
+        # Except in SQLite, definitions name the schema of every table, unless it is one of the system.
+        return None if read.schema is None and not d.streams else _relation(connection, d, read.schema, read.table)
+
+    return prove(relation, find, d.language)
+
+
+def _relation(connection: sa.Connection, d: Dialect, schema: str | None, name: str) -> Relation | None:
+    """Return a relation as its database describes it; `None` if it is missing.
+
+    Raises:
+        NotProvenError: It is a view that uses a function, an operator or a type of the user's.
+    """
+    import sqlalchemy as sa
+
+    bound = sa.text(d.relation).bindparams(**_parameters(d.relation, schema, name))
+    row = _fetch_one(connection, bound)
+    if row is None:
+        return None
+    kind, definition, uses_others, state = row
+    if uses_others:
+        raise NotProvenError("it uses a function, an operator or a type that was defined in this database")
+    if d.columns:
+        names = connection.execute(sa.text(d.columns), _parameters(d.columns, schema, name)).scalars().all()
+    else:
+        names = [c["name"] for c in sa.inspect(connection).get_columns(name, schema=schema)]
+    return Relation(kind, (schema, name), tuple(map(str, names)), definition, state)
 
 
 def _as_stored(connection: sa.Connection, name: str) -> str:

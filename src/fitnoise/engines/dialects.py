@@ -124,6 +124,12 @@ class Dialect:
     may see several states of a table.
     admits: Queries, with :schema and :name of the table, with the answers that admit it and the reason of a refusal.
     They end as the statement does; otherwise a setting could answer them.
+    language: The name of its SQL in sqlglot; empty where nothing is proved about views.
+    relation: A query, with :schema and :name, for four facts about a relation. They are its kind ("table", "view",
+    "stored"), and the definition of a view. The third is 1 if this uses functions, operators or types of users. The
+    fourth changes when the relation is replaced.
+    keep: A statement, with {relation}, after which no one can replace a view in this transaction; empty where the
+    engine reads the current definition anyway.
     """
 
     name: str
@@ -175,6 +181,9 @@ class Dialect:
     columns: str = ""
     state: str = ""
     admits: tuple[tuple[str, str | int, str], ...] = ()
+    language: str = ""
+    relation: str = ""
+    keep: str = ""
     prices: CountingTimes = _PRICES
 
     def quoted(self, name: str) -> str:
@@ -578,12 +587,27 @@ _CASTABLE = f"CASE WHEN {{c}} > -{_OVERFLOW} AND {{c}} < {_OVERFLOW} THEN "
 
 _FOREIGN_PARTS = (
     "WITH RECURSIVE parts AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = :schema AND c.relname = :name "
-    "UNION SELECT i.inhrelid FROM pg_inherits i JOIN parts p ON p.oid = i.inhparent) "
-    "SELECT count(*) FROM pg_class c JOIN parts p ON p.oid = c.oid WHERE c.relkind NOT IN ('r', 'p')"
+    "WHERE n.nspname = :schema AND c.relname = :name UNION SELECT x.oid FROM parts p JOIN LATERAL ("
+    "SELECT i.inhrelid AS oid FROM pg_inherits i WHERE i.inhparent = p.oid "
+    "UNION ALL SELECT d.refobjid FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid "
+    "WHERE r.ev_class = p.oid AND d.classid = CAST('pg_rewrite' AS regclass) "
+    "AND d.refclassid = CAST('pg_class' AS regclass)) x ON true) "
+    "SELECT count(*) FROM pg_class c JOIN parts p ON p.oid = c.oid WHERE c.relkind = 'f'"
 )
-"""The number of partitions and inheriting tables, at any depth, that are stored outside this database. The statement
-reads them, too, and another server may answer differently each time."""
+"""The number of partitions, inheriting tables and tables of views, at any depth, that are stored outside this database.
+The statement reads them, too, and another server may answer differently each time."""
+
+_POSTGRESQL_RELATION = (
+    "SELECT CASE WHEN c.oid <> to_regclass(format('%I.%I', n.nspname, c.relname)) THEN 'replaced' "
+    "WHEN c.relkind IN ('r', 'p') THEN 'table' WHEN c.relkind = 'v' THEN 'view' WHEN c.relkind = 'm' THEN 'stored' "
+    "ELSE 'other' END, CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, "
+    "CAST(EXISTS (SELECT 1 FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid WHERE r.ev_class = c.oid "
+    "AND d.classid = CAST('pg_rewrite' AS regclass) AND d.refclassid <> CAST('pg_class' AS regclass)) AS int), "
+    "CAST(to_regclass(format('%I.%I', n.nspname, c.relname)) AS bigint) "
+    "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :name"
+)
+"""The query for a relation. What `to_regclass` returns is the present relation, and the rest is of the transaction. The
+text does not show a function that converts a type implicitly, and dependencies do."""
 
 POSTGRESQL = Dialect(
     "postgresql",
@@ -642,9 +666,17 @@ POSTGRESQL = Dialect(
         (
             _FOREIGN_PARTS,
             0,
-            "A partition or an inheriting table is a foreign table; detach it, or store it as a table.",
+            "A part of it, such as a partition, is a foreign table; detach it, or store it as a table.",
         ),
     ),
+    columns=(  # SQLAlchemy warns of types that it does not know
+        "SELECT a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :name "
+        "AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+    ),
+    language="postgres",
+    relation=_POSTGRESQL_RELATION,
+    keep="LOCK TABLE {relation} IN ACCESS SHARE MODE",
 )  # fmt: skip
 
 SQLITE = Dialect(
@@ -661,10 +693,17 @@ SQLITE = Dialect(
     admits=(
         ("SELECT encoding FROM pragma_encoding", "UTF-8", "Its texts must be stored in UTF-8."),
         (
-            "SELECT type FROM pragma_table_list WHERE name = :name AND schema = coalesce(:schema, 'main')",
-            "table",
-            "It must be a plain table.",
+            "SELECT type IN ('table', 'view') FROM pragma_table_list "  # noqa: ISC004 - one question
+            "WHERE name = :name COLLATE NOCASE AND schema = coalesce(:schema, 'main') COLLATE NOCASE",
+            1,
+            "It must be a plain table or a view.",
         ),
+    ),
+    language="sqlite",
+    relation=(
+        "SELECT type, (SELECT sql FROM sqlite_schema s WHERE s.type = 'view' AND s.name = l.name), 0, "
+        "(SELECT schema_version FROM pragma_schema_version) FROM pragma_table_list l "
+        "WHERE schema = 'main' AND coalesce(:schema, 'main') = 'main' COLLATE NOCASE AND name = :name COLLATE NOCASE"
     ),
 )  # fmt: skip
 
@@ -713,8 +752,15 @@ MYSQL = Dialect(
         (
             "SELECT engine FROM information_schema.tables WHERE table_schema = :schema AND table_name = :name",
             "InnoDB",
-            "Its engine must be InnoDB, since tables of other engines can change between reads.",
+            "Its engine, or that of the table of a row-wise view, must be InnoDB. Others can change between reads.",
         ),
+    ),
+    language="mysql",
+    relation=(
+        "SELECT CASE t.table_type WHEN 'BASE TABLE' THEN 'table' WHEN 'VIEW' THEN 'view' ELSE 'other' END, "
+        "v.view_definition, 0, t.create_time FROM information_schema.tables t LEFT JOIN information_schema.views v "
+        "ON v.table_schema = t.table_schema AND v.table_name = t.table_name "
+        "WHERE t.table_schema = :schema AND t.table_name = :name"
     ),
     prices=replace(_PRICES, record=1000),
 )  # fmt: skip
@@ -784,7 +830,7 @@ CLICKHOUSE = Dialect(
             "SELECT engine IN ('MergeTree', 'ReplicatedMergeTree', 'SharedMergeTree') "  # noqa: ISC004 - one question
             "FROM system.tables WHERE database = coalesce(:schema, currentDatabase()) AND name = :name",
             1,
-            "Its engine must be MergeTree, since one record may change many rows of a view.",
+            "Its engine must be MergeTree, since fitnoise sees only there whether records change during the count.",
         ),
         (
             f"SELECT count() FROM system.settings WHERE name IN {tuple(_LATER)} "  # noqa: S608, ISC004 - one question

@@ -217,6 +217,7 @@ class DuckCounter(DeclaredCounter):
         super().__init__(domain, source, bound)
         self._rules = rule_columns(domain, source)
         self._records = records
+        self.view = records.view
         self._memory_limit = memory_limit
 
     @classmethod
@@ -230,7 +231,7 @@ class DuckCounter(DeclaredCounter):
         memory_limit: str | None = None,
     ) -> DuckCounter:
         """Open files of any format that `record_files` reads; raise DataError when that fails."""
-        return cls(from_path(data, source.table), domain, source, bound=bound, memory_limit=memory_limit)
+        return cls(from_path(data, source.table, source.view), domain, source, bound=bound, memory_limit=memory_limit)
 
     @classmethod
     def from_frame(

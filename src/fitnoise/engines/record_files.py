@@ -20,6 +20,17 @@ import duckdb
 from fitnoise.engines.paths import FilePath, Files, find
 from fitnoise.engines.sources import ColumnRequest, Records, engine, not_read_as, pick, quietly
 from fitnoise.engines.statistical import PROGRAMS, from_program, from_sheet
+from fitnoise.engines.views import (
+    TABLE,
+    VIEW,
+    FoundView,
+    NotProvenError,
+    Relation,
+    Selection,
+    found_view,
+    prove,
+    refuse_replaced,
+)
 from fitnoise.errors import DataError
 
 _FORMS = {
@@ -81,6 +92,8 @@ class SqlRecords(Records):
     those from folder names. In CSV files all columns are read so.
     moving: Positions of columns that a random function or the clock generates.
     paths: Files whose change during counting is refused.
+    view: The promise or finding about a view of a DuckDB file; `None` for other records.
+    views: The views and the table by which a view is row-wise.
     """
 
     what: str
@@ -92,6 +105,8 @@ class SqlRecords(Records):
     texts: frozenset[int] = frozenset()
     moving: frozenset[int] = frozenset()
     paths: tuple[Path, ...] = ()
+    view: FoundView | None = None
+    views: tuple[Relation, ...] = ()
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -101,7 +116,7 @@ class SqlRecords(Records):
     def relation(self, connection: duckdb.DuckDBPyConnection, request: ColumnRequest) -> str:
         """Return SQL for the columns by position; the engine reads no others.
 
-        Raise DataError for a column of `moving`: it differs when it is read again.
+        Raise DataError for a column of `moving`, which differs when it is read again, and for a replaced view.
         """
         for name in (self.names[p] for p in request.positions if p in self.moving):
             raise DataError(
@@ -114,6 +129,9 @@ class SqlRecords(Records):
             )
         for statement in self.setup:
             connection.execute(statement)
+        # While this connection is open, no one can write to the file.
+        now = tuple(_relation(connection, *map(str, before.name)) for before in self.views)
+        refuse_replaced(self.what, self.views, now)
         return pick(self.reader, len(self.names), request.positions)
 
     def for_single_reader(self) -> Records | None:
@@ -133,14 +151,20 @@ class SqlRecords(Records):
         return None if row is None else int(row[0])
 
 
-def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records:
+def from_path(data: FilePath | Sequence[FilePath], table: str | None, promise: str | None = None) -> Records:
     """Return the records of CSV or Parquet files, by a path, a pattern, a folder or several; or of one other file.
 
     The other file is a DuckDB file or an Excel file with its table or sheet, or a file of SPSS, SAS or Stata.
 
+    Args:
+        data: The path, the pattern or the folder, or several of these.
+        table: The table or sheet.
+        promise: The promise of the publisher about a view (`DataSource.view`).
+
     Raises:
         DataError: There is no such file, or one that cannot be opened.
         DataError: The kind of a file is not recognised, or files differ in columns or types.
+        DataError: The table is a view of which nothing is proved and nothing promised.
     """
     files = find(data)
     forms = {_file_format(f): f.name for f in files.paths}
@@ -167,7 +191,7 @@ def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records
         return from_program(path)
     if form == "Excel":
         return from_sheet(path, table)
-    read = partial(_duckdb, path, table) if form == "DuckDB" else partial(_union_files, files, form)
+    read = partial(_duckdb, path, table, promise) if form == "DuckDB" else partial(_union_files, files, form)
     return quietly(read, not_read_as(files.what, form, _ADVICE[form]))
 
 
@@ -334,13 +358,11 @@ def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
     return tuple(names), tuple(kind for _, kind, *_ in kinds), _ANY_NUMBER
 
 
-def _duckdb(path: Path, table: str | None) -> Records:
+def _duckdb(path: Path, table: str | None, promise: str | None) -> Records:
     attach = f"ATTACH {_literal(str(path.absolute()))} AS source (READ_ONLY)"
     with engine() as connection:
         connection.execute(attach)
-        tables = connection.execute(
-            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'source' AND NOT internal"
-        ).fetchall()
+        tables = connection.execute(f"SELECT schema_name, name FROM {_RELATIONS} ORDER BY is_view DESC").fetchall()
         listed = {s + "." + t: (s, t) for s, t in tables} | {t: (s, t) for s, t in tables if s == "main"}
         folded = {name.lower(): parts for name, parts in listed.items()}  # the engine ignores capitals too
         if table is None or table.lower() not in folded:
@@ -349,34 +371,90 @@ def _duckdb(path: Path, table: str | None) -> Records:
                 f"The DuckDB database {path.name!r} has no table {table!r}."
                 if table is not None
                 else f"The data are the DuckDB database {path.name!r}, and no table is named.",
-                f"Its tables are {sorted(listed)}; a view is not enough, because one record may change many rows of a "
-                "view.",
-                "Name the table in data.table or --table; store a view as a table.",
+                f"Its tables are {sorted(listed)}.",
+                "Name the table in data.table or --table.",
                 "Nothing was read.",
                 place="data.table",
             )
         location = folded[table.lower()]
         reader = "source." + ".".join(_quoted(part) for part in location)
+        what = f"table {table!r} of {path.name!r}"
+        view, proof = None, None
+        relation = _relation(connection, *location)
+        if relation is not None and relation.kind == VIEW:
+            what = f"view {table!r} of {path.name!r}"
+            find_relation = partial(_read_relation, connection, location[0])
+            view, proof = found_view(what, promise, partial(prove, relation, find_relation, "duckdb"))
         columns = connection.execute(f"DESCRIBE {reader}").fetchall()
-        formulas = connection.execute(
-            "SELECT column_index, generation_expression FROM duckdb_columns() WHERE database_name = 'source' AND "
-            "schema_name = ? AND table_name = ? AND is_generated",
-            location,
-        ).fetchall()
-        # A generated column is computed at each reading, and may give other values where it calls such a function.
-        doubtful = connection.execute(
-            "SELECT lower(function_name) FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
-        ).fetchall()
+        moving = _moving(connection, *location)
     return SqlRecords(
-        what=f"table {table!r} of {path.name!r}",
+        what=what,
         names=tuple(name for name, *_ in columns),
         reader=reader,
         advice=_ADVICE["DuckDB"],
         setup=(attach,),
         texts=frozenset(i for i, (_, kind, *_) in enumerate(columns) if kind == "VARCHAR"),
-        # The engine counts columns from 1.
-        moving=frozenset(i - 1 for i, formula in formulas if _functions(formula) & {_CLOCK, *(f for (f,) in doubtful)}),
+        moving=moving,
+        view=view,
+        views=() if proof is None else (*proof.views, proof.table),
     )
+
+
+_RELATIONS = (
+    "(SELECT schema_name, table_name AS name, NULL AS sql, false AS is_view FROM duckdb_tables() "
+    "WHERE database_name = 'source' AND NOT internal UNION ALL SELECT schema_name, view_name, sql, true "
+    "FROM duckdb_views() WHERE database_name = 'source' AND NOT internal)"
+)
+"""The tables and views of an attached file, with the definitions of views."""
+
+
+def _relation(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> Relation | None:
+    """Return a table or view of an attached file; `None` if it is missing.
+
+    Raises:
+        NotProvenError: The file defines functions or types, which can have the names of those of the engine. Or a
+            column of the table is generated at each reading.
+    """
+    row = connection.execute(
+        f"SELECT schema_name, name, sql FROM {_RELATIONS} "
+        "WHERE lower(schema_name) = lower(?) AND lower(name) = lower(?)",
+        (schema, name),
+    ).fetchone()
+    if row is None:
+        return None
+    schema, name, sql = row
+    described = connection.execute(f"DESCRIBE source.{_quoted(schema)}.{_quoted(name)}").fetchall()
+    return Relation(TABLE if sql is None else VIEW, (schema, name), tuple(column for column, *_ in described), sql)
+
+
+def _read_relation(connection: duckdb.DuckDBPyConnection, schema: str, read: Selection) -> Relation | None:
+    """Return what a view of a schema reads; raise NotProvenError if the file defines what may change its meaning."""
+    (defined,) = connection.execute(
+        "SELECT (SELECT count(*) FROM duckdb_functions() WHERE database_name = 'source') + "
+        "(SELECT count(*) FROM duckdb_types() WHERE database_name = 'source' AND NOT internal)"
+    ).fetchone() or (1,)
+    if defined:
+        raise NotProvenError("the file defines functions or types, which can have the names of those of DuckDB")
+    if read.schema is None and schema != "main":
+        raise NotProvenError(f"it does not name the schema of {read.table!r}")
+    relation = _relation(connection, read.schema or "main", read.table)
+    if relation is not None and relation.kind == TABLE and _moving(connection, *map(str, relation.name)):
+        raise NotProvenError(f"a column of {read.table!r} is generated by chance or by the clock")
+    return relation
+
+
+def _moving(connection: duckdb.DuckDBPyConnection, schema: str, table: str) -> frozenset[int]:
+    """Return the positions of columns that are computed at each reading by a function that may give other values."""
+    formulas = connection.execute(
+        "SELECT column_index, generation_expression FROM duckdb_columns() WHERE database_name = 'source' AND "
+        "schema_name = ? AND table_name = ? AND is_generated",
+        (schema, table),
+    ).fetchall()
+    doubtful = connection.execute(
+        "SELECT lower(function_name) FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+    ).fetchall()
+    # The engine counts columns from 1.
+    return frozenset(i - 1 for i, formula in formulas if _functions(formula) & {_CLOCK, *(f for (f,) in doubtful)})
 
 
 def _functions(formula: str) -> set[str]:

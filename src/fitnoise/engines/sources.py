@@ -24,6 +24,7 @@ from typing import TypeVar, final
 
 import duckdb
 
+from fitnoise.engines.views import FoundView
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import OUTSIDE, REFUSED
 from fitnoise.kernel.conditions import Condition
@@ -250,6 +251,9 @@ class Records(Columns, abc.ABC):
     """
 
     advice: str
+
+    view: FoundView | None = None
+    """The promise or finding about a view; `None` for other records."""
 
     @abc.abstractmethod
     def relation(self, connection: duckdb.DuckDBPyConnection, request: ColumnRequest) -> str:

@@ -19,13 +19,14 @@ import logging
 import secrets
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from fitnoise.engines.dialects import SPARK, Dialect
 from fitnoise.engines.sources import Columns, not_counted, quietly
+from fitnoise.engines.views import ROW_WISE, FoundView, NotProvenError, attempted, not_proven
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting.trial import ColumnKind
 
@@ -74,6 +75,17 @@ _counting: ContextVar[bool] = ContextVar("_counting", default=False)
 _STORED = ("parquet", "orc", "avro", "delta", "iceberg")
 """Formats in which every record stands for itself."""
 
+_STEPS = frozenset({"Project", "Filter", "SubqueryAlias", "View", "LogicalRelation"})
+"""Spark's names for the steps of a row-wise query."""
+
+_EXPRESSIONS = frozenset({
+    "AttributeReference", "Alias", "Literal", "Cast", "And", "Or", "Not", "EqualTo", "EqualNullSafe", "LessThan",
+    "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "In", "IsNull", "IsNotNull", "Add", "Subtract",
+    "Multiply", "Divide", "Remainder", "UnaryMinus", "Abs", "CaseWhen", "If", "Coalesce", "Concat", "Upper", "Lower",
+    "Substring", "StringTrim", "Length",
+})  # fmt: skip
+"""Spark's names for the expressions of a row-wise query."""
+
 _TABLES = ("MANAGED", "EXTERNAL")
 """Spark's names for the kinds of stored tables."""
 
@@ -107,12 +119,19 @@ class Spark:
     what: ClassVar[str] = SPARK.label
 
     @contextlib.contextmanager
-    def session(self, table: str | None) -> Iterator[SparkTable]:
+    def session(self, table: str | None, promise: str | None = None) -> Iterator[SparkTable]:
         """Yield the table, in a session with the settings that the statement needs.
+
+        A view is counted as its DataFrame.
+
+        Args:
+            table: The name of the table or view.
+            promise: The promise of the publisher about a view or a DataFrame (`DataSource.view`).
 
         Raises:
             DataError: Spark cannot be reached, or there is no such table.
-            DataError: The table is a view, a stream or of a format that is not read.
+            DataError: The table is a stream or of a format that is not read.
+            DataError: It is a view or a DataFrame of which nothing is proved and nothing promised.
             DataError: The count runs in the caller's own session, and a setting there is not safe before or after it.
 
         **Guarantees**: The call changes no setting of the caller's session, no log level, and no logger except
@@ -122,13 +141,41 @@ class Spark:
         undescribed = DataError("spark-not-described", "Spark cannot describe the table.", "", _ADVICE, _UNCHARGED)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_hushed())
-            session = quietly(partial(self._safe_session, stack), unreached)
-            described = quietly(partial(self._describe, session, table), undescribed)
+            data = quietly(partial(self._with_frame_of_view, table), undescribed)
+            session = quietly(partial(data._safe_session, stack), unreached)
+            described = quietly(partial(data._describe, session, promise), undescribed)
             stack.callback(described.forget)
             yield described
             # Others may have changed a setting of a shared session during the count.
             if session is self.spark:
-                quietly(self._refuse_unless_safe, unreached)
+                quietly(data._refuse_unless_safe, unreached)
+
+    def _with_frame_of_view(self, table: str | None) -> Spark:
+        """Return these data with the name of their table, and for a view with its DataFrame; raise without a table."""
+        if self.frame is not None:
+            return self
+        name = self.name or table
+        if name is None:
+            raise DataError(
+                "spark-table-not-named",
+                "No table of Spark is named.",
+                "",
+                f"Name it as {ADDRESS}TABLE, in data.table or with --table.",
+                _NOTHING,
+                place="data.table",
+            )
+        if not self.spark.catalog.tableExists(name):
+            raise DataError(
+                "spark-table-not-found",
+                f"The table {name!r} does not exist in {self.what}.",
+                "",
+                "Name it as Spark does, such as catalog.schema.table.",
+                _NOTHING,
+                place="data.table",
+            )
+        entry = self.spark.catalog.getTable(name)  # as the caller's session finds it: its database, its views
+        is_view = entry.isTemporary or entry.tableType not in _TABLES
+        return replace(self, name=name, frame=self.spark.table(name) if is_view else None)
 
     def _safe_session(self, stack: contextlib.ExitStack) -> SparkSession:
         """Return a new session with the caller's settings and the needed ones; or the caller's, if it is safe."""
@@ -165,8 +212,9 @@ class Spark:
                     place=key,
                 )
 
-    def _describe(self, session: SparkSession, table: str | None) -> SparkTable:
+    def _describe(self, session: SparkSession, promise: str | None) -> SparkTable:
         if self.frame is not None:
+            what = "the DataFrame" if self.name is None else f"view {self.name!r} of {self.what}"
             if self.frame.isStreaming:
                 raise DataError(
                     "spark-frame-is-a-stream",
@@ -176,39 +224,17 @@ class Spark:
                     _NOTHING,
                 )
             names = tuple(self.frame.columns)
+            finding = None if promise is None else FoundView(promise)
+            if finding is None:
+                filters, why = attempted(partial(_filters, self.frame))
+                if filters is None:
+                    raise not_proven(what, why)
+                finding = FoundView(ROW_WISE, filters)
             renamed = self.frame.toDF(*(f"c{i}" for i in range(len(names))))
             view = f"fitnoise_{secrets.token_hex(8)}"
-            return SparkTable(session, "the DataFrame", names, _kinds(self.frame), view, renamed)
-        name = self.name or table
-        if name is None:
-            raise DataError(
-                "spark-table-not-named",
-                "No table of Spark is named.",
-                "",
-                f"Name it as {ADDRESS}TABLE, in data.table or with --table.",
-                _NOTHING,
-                place="data.table",
-            )
-        what = f"table {name!r} of {self.what}"
-        if not self.spark.catalog.tableExists(name):
-            raise DataError(
-                "spark-table-not-found",
-                f"The table {name!r} does not exist in {self.what}.",
-                "",
-                "Name it as Spark does, such as catalog.schema.table.",
-                _NOTHING,
-                place="data.table",
-            )
-        entry = self.spark.catalog.getTable(name)  # as the caller's session finds it: its database, its views
-        if entry.isTemporary or entry.tableType not in _TABLES:
-            raise DataError(
-                "spark-table-is-a-view",
-                f"The data are a view: {what}.",
-                "A view is not enough, because one record may change many rows of a view.",
-                "Store it as a table, or give its DataFrame in Python.",
-                _NOTHING,
-                place="data.table",
-            )
+            return SparkTable(session, what, names, _kinds(self.frame), view, renamed, view=finding)
+        what = f"table {self.name!r} of {self.what}"
+        entry = self.spark.catalog.getTable(self.name)
         parts = [*filter(None, [entry.catalog]), *(entry.namespace or []), entry.name]
         relation = ".".join(map(SPARK.quoted, parts))
         rows = [tuple(row)[:2] for row in session.sql(f"DESCRIBE TABLE EXTENDED {relation}").collect()]
@@ -236,6 +262,7 @@ class SparkTable(Columns):
     spark: The session in which the statement runs.
     name: The table, in SQL.
     frame: The DataFrame that is stored under that name when it is needed, with columns c0, c1, …; `None` for a table.
+    view: The promise or finding about a view or a DataFrame; `None` for a table.
     """
 
     spark: SparkSession
@@ -244,6 +271,7 @@ class SparkTable(Columns):
     kinds: tuple[tuple[ColumnKind | None, str], ...]
     name: str
     frame: DataFrame | None = None
+    view: FoundView | None = None
     header: bool = False
     dialect: ClassVar[Dialect] = SPARK
     pages: ClassVar[int] = 0
@@ -356,6 +384,48 @@ def _session() -> Any:
     else:
         return SparkSession.builder.getOrCreate()
     raise missing
+
+
+def _filters(frame: DataFrame) -> bool:
+    """Return True if a condition leaves out rows of the table of a DataFrame, which is row-wise.
+
+    The process of Spark states the query, in which views are resolved, before it changes any step.
+
+    Raises:
+        NotProvenError: The query has a step or an expression that is not known to be row-wise.
+    """
+    try:
+        steps = [frame._jdf.queryExecution().analyzed()]  # not with Connect
+    except Exception:  # also if Spark refuses the query, which the count states
+        raise NotProvenError("fitnoise cannot see the query of a DataFrame of Spark Connect") from None
+    filters = False
+    for step in steps:  # which grows
+        name = str(step.nodeName())
+        relation = step.relation() if name == "LogicalRelation" else None
+        if name not in _STEPS or (relation is not None and not _reads_files_once(relation)):
+            raise NotProvenError(f"its query has a step that fitnoise does not know to be row-wise ({name})")
+        filters |= name == "Filter"
+        expressions = _listed(step.expressions())
+        for expression in expressions:  # which grows, too
+            if str(expression.getClass().getSimpleName()) not in _EXPRESSIONS:
+                raise NotProvenError(
+                    f"its query has an operation that fitnoise does not know ({expression.prettyName()})"
+                )
+            expressions += _listed(expression.children())
+        steps += _listed(step.children())
+    return filters
+
+
+def _reads_files_once(relation: Any) -> bool:
+    """Return True if a relation of Spark has one folder or file, in a format in which each record stands for itself."""
+    is_of_files = str(relation.getClass().getSimpleName()) == "HadoopFsRelation"
+    # Of several paths, one can be within another, and its records would be read twice.
+    return is_of_files and relation.toString().lower() in _STORED and relation.location().rootPaths().size() == 1
+
+
+def _listed(sequence: Any) -> list[Any]:
+    """Return the elements of a sequence of the process of Spark."""
+    return [sequence.apply(i) for i in range(sequence.size())]
 
 
 def _kinds(frame: DataFrame) -> tuple[tuple[ColumnKind | None, str], ...]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import final
 
 from fitnoise.engines.databases import Database, DatabaseSession
@@ -23,6 +24,7 @@ from fitnoise.engines.sources import (
 )
 from fitnoise.engines.spark import Spark, SparkTable
 from fitnoise.engines.statements import Field, PersonColumn, count, left_out, prepared, reported, with_rules
+from fitnoise.engines.views import refuse_replaced
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import Coding
 from fitnoise.kernel.conditions import Condition
@@ -70,13 +72,21 @@ class SqlCounter(DeclaredCounter):
         self._database = database
         self._rules = rule_columns(domain, source)
         # A wrong table or column is an error here, where the data are named.
-        self.check([])
+        with self._session() as session:
+            self._check(session, [])
+            self.view = session.view
+
+    def _session(self) -> AbstractContextManager[DatabaseSession | SparkTable]:
+        return self._database.session(self._source.table, self._source.view)
 
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; read no record."""
-        with self._database.session(self._source.table) as session:
-            self._fields(session, [tuple(attributes)] if attributes else [])
-            self._condition_fields(session)
+        with self._session() as session:
+            self._check(session, attributes)
+
+    def _check(self, session: DatabaseSession | SparkTable, attributes: Sequence[str]) -> None:
+        self._fields(session, [tuple(attributes)] if attributes else [])
+        self._condition_fields(session)
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """Return all margins by one statement, in the memory of the counts and some megabytes.
@@ -94,13 +104,14 @@ class SqlCounter(DeclaredCounter):
         if not margins:
             return {}
         gauge, lost = ProgressFilter(progress), Lost() if self._domain.drops_values(self._source, self.bound) else None
-        with self._database.session(self._source.table) as session:
+        with self._session() as session:
             relation, fields, person = self._tried(session, margins)
             drop, used = self._source.drops, {a for m in margins for a in m}
             # Records outside an attribute are reported by a margin of that attribute.
             extra = [(a,) for a in reported(fields, drop=drop) if person is not None or a not in used]  # may be outside
             extra += [] if person is None or drop else [(ID_KEY,)]
             queried, d = [*margins, *extra], session.dialect
+            refuse_replaced(session.what, self.view, session.view)
             with standing(session.what, session.state):
                 counts, outside = count(
                     session.fetch,
@@ -122,7 +133,7 @@ class SqlCounter(DeclaredCounter):
 
     def _forms_met(self, attribute: str) -> list[Format]:
         """Return the usual formats that would read texts of an attribute without a cell, from records of SQLite."""
-        with self._database.session(self._source.table) as session:
+        with self._session() as session:
             column = session.column(session.position(self._domain, attribute))
             where = f"FROM {session.relation} source WHERE typeof({column}) = 'text'"
             distinct = f"SELECT DISTINCT CAST({column} AS BLOB) {where} LIMIT {MAX_TEXTS_LOOKED_AT}"
@@ -139,7 +150,7 @@ class SqlCounter(DeclaredCounter):
         Raises:
             DataError: There is no bound, or all records count in shares; or see :meth:`count`.
         """
-        with self._database.session(self._source.table) as session:
+        with self._session() as session:
             relation, fields, person = self._tried(session, [], uncounted=True)
             if person is None or person.cap is None:
                 return super().left_out()

@@ -253,8 +253,7 @@ class Order:
                 "Nothing was read and nothing was charged.",
                 place="id",
             )
-        identity = self.unit.name, self.unit.bound
-        if any(u.id is not None and (u.name, u.bound) != identity for u in self.units):
+        if any(u.id is not None and (u.name, u.bound) != (self.unit.name, self.unit.bound) for u in self.units):
             raise PlanError(
                 "unit-with-another-id",
                 "A further unit of the plan has an id of its own.",

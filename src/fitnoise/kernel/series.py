@@ -25,7 +25,7 @@ import hashlib
 import math
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_bytes, token_hex
@@ -75,6 +75,7 @@ def draw(
     folder: Path,
     *,
     share: str | None = None,
+    note: Mapping[str, str] | None = None,
     stages: Stages | None = None,
     progress: Progress | None = None,
     noise: NoiseSource = noise,
@@ -89,6 +90,7 @@ def draw(
             period.
         folder: The folder of the counts, made at the first period for its owner alone; it holds one series only.
         share: The name of the share that the first period charges; `None` where the source has no shares.
+        note: Statements of the publisher that the entry of the charge keeps. They replace no key of the order.
         stages: The object that records the stages passed.
         progress: A function that receives the counted fraction, from 0 to 1.
         noise: The noise source.
@@ -119,7 +121,7 @@ def draw(
     required = _required_axes(series)
     margins = _counter_margins(required)
     frozen = [_thawed(series, folder, entry, margins) for entry in entries]
-    request = order.account, order.ledger_loss(), _detail(order, token_hex(16), share)
+    request = order.account, order.ledger_loss(), dict(note or {}) | _detail(order, token_hex(16), share)
     if period == 1:
         # Checked before counting, so that data are not read for a charge that cannot fit.
         ledger.admit(*request, also=order.losses_of_units(ledger.accounts()))

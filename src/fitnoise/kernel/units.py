@@ -707,6 +707,8 @@ class DataSource:
             describe, so the account stays the same.
         format: The forms in which texts of the data are written, such as 1.234,5: a `Format`
             (:mod:`fitnoise.kernel.formats`). None reads texts as `codings` and `dates` state.
+        view: The promise "promised" about a view or another query: one record of the unit changes one row of the view.
+            Nothing checks this promise. None promises nothing.
 
     Raises:
         SpecError: One of these values breaks its rule.
@@ -721,6 +723,7 @@ class DataSource:
     max_dropped: float | None = None
     outside_rules: OutsideDomain | None = None
     format: Any = None
+    view: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", conditions(self.where))

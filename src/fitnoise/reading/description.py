@@ -25,11 +25,15 @@ from fitnoise.request.curves import LossSummary
 from fitnoise.request.documents import Spec
 from fitnoise.request.domain import Domain
 from fitnoise.request.known_totals import KnownTotals, TotalsFile
-from fitnoise.request.publication import Publication
+from fitnoise.request.publication import PROMISED, Publication
 from fitnoise.request.workloads import Family, Table
 
 FORMAT = 9
 """The version of the release directory."""
+
+
+ROW_WISE = "row-wise"
+"""The word for a view whose definition shows that one record changes at most one of its rows."""
 
 
 @final
@@ -41,6 +45,7 @@ class EntryReference:
     digest: Its SHA-256, in hexadecimal digits, over all its content and the entries before it.
     unprotected: Earlier entries of the account whose releases publish numbers without protection: for each its number
         and the attributes of these numbers. The number of all records has no attributes.
+    view: The word for a view: "promised" by the publisher, or "row-wise" by its definition; None for other data.
 
     Raises:
         ReleaseError: The values are not the number and digest of an entry.
@@ -49,6 +54,7 @@ class EntryReference:
     sequence: int
     digest: str
     unprotected: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    view: str | None = None
 
     def __post_init__(self) -> None:
         # `isinstance` would accept `true` of JSON, which is an int in Python
@@ -66,9 +72,22 @@ class EntryReference:
     def document(self) -> dict[str, Any]:
         """Return the entry as release.json has it."""
         numbers = [[sequence, list(names)] for sequence, names in self.unprotected]
-        return {"sequence": self.sequence, "digest": self.digest} | ({"unprotected": numbers} if numbers else {})
+        return {
+            "sequence": self.sequence,
+            "digest": self.digest,
+            **({"unprotected": numbers} if numbers else {}),
+            **({} if self.view is None else {"view": self.view}),
+        }
 
     def messages(self) -> tuple[Message, ...]:
+        """Return the statements on a row-wise view, and on unprotected numbers that the account published before."""
+        return (*self.view_messages(), *self.unprotected_messages())
+
+    def view_messages(self) -> tuple[Message, ...]:
+        """Return the statement on a row-wise view; empty for other data, since the plan states a promise."""
+        return (Message("report.view.row_wise"),) if self.view == ROW_WISE else ()
+
+    def unprotected_messages(self) -> tuple[Message, ...]:
         """Return the statements on unprotected numbers that the account published before."""
         return tuple(unprotected_message(n, names) for n, names in self.unprotected)
 
@@ -105,19 +124,21 @@ class EntryReference:
         Raises:
             ReleaseError: The object has another form.
         """
-        keys = list(entry) if isinstance(entry, dict) else []
-        # without such numbers the key is absent, so that each entry has one form
-        numbers = entry["unprotected"] if keys[2:] == ["unprotected"] else []
-        if keys[:2] != ["sequence", "digest"] or bool(keys[2:]) != bool(numbers) or not _are_unprotected(numbers):
+        stated = entry if isinstance(entry, dict) else {}
+        numbers, view = stated.get("unprotected", []), stated.get("view")
+        # without such numbers or a view the key is absent, so that each entry has one form
+        further = [*(["unprotected"] if numbers else []), *(["view"] if view is not None else [])]
+        is_known = (view is None or str(view) in {PROMISED, ROW_WISE}) and _are_unprotected(numbers)
+        if list(stated) != ["sequence", "digest", *further] or not is_known:
             raise ReleaseError(
                 "entry-not-named",
                 "release.json does not name the ledger's entry that charged the release.",
-                "It needs `ledger` with `sequence` and `digest`, and may have `unprotected`.",
+                "It needs `ledger` with `sequence` and `digest`, and may have `unprotected` and `view`.",
                 "Bring the file back as it was written.",
                 "Nothing was read.",
                 place="ledger",
             )
-        return cls(entry["sequence"], entry["digest"], tuple((n, tuple(names)) for n, names in numbers))
+        return cls(entry["sequence"], entry["digest"], tuple((n, tuple(names)) for n, names in numbers), view)
 
 
 def unprotected_message(entry: int, names: Sequence[str]) -> Message:
@@ -609,9 +630,10 @@ def shares(plan: Plan) -> dict[str, Message]:
 
 
 def describe_enforcement(plan: Plan, unit: PrivacyUnit) -> tuple[Message, ...]:
-    """Return how the bound on the records of a unit is kept, and for a series the assumption between its draws.
+    """Return how the bound on the records of a unit is kept, and what is promised about a view.
 
-    Empty if the unit is a record, and the plan is released at once.
+    For a series, the assumption between its draws follows. Empty if the unit is a record, nothing is promised, and the
+    plan is released at once.
 
     **Guarantees**
         * A bound that is not enforced is called an assumption that is not checked.
@@ -622,7 +644,8 @@ def describe_enforcement(plan: Plan, unit: PrivacyUnit) -> tuple[Message, ...]:
     left_out = Message("report.records.unknown_left_out")
     if questions:
         left_out = Message("report.records.left_out", (Value("question", questions[0]),))
-    return (*bound_on_records(unit, left_out), *draws)
+    promised = () if plan.publication.source.view is None else (Message("report.view.promised"),)
+    return (*bound_on_records(unit, left_out), *promised, *draws)
 
 
 def bound_on_records(unit: PrivacyUnit, left_out: Message) -> tuple[Message, ...]:

@@ -823,13 +823,13 @@ def _check_charge(
         return Message("report.fault.entry_digest", (entry_value,))
     if plan.full_series is None:
         report(_cost("report.finding.entry", entry.rho, entry_value))
-        return _other_charge(plan, entry) or _other_totals(document, entry) or _other_unprotected(stated, entries)
+        return _other_charge(plan, entry) or _other_totals(document, entry) or _other_statements(stated, entries)
     # the first draw of a series charges all its periods; the later ones only state what they drew
     start = next((e for e in entries if _is_series_charge(plan, e)), None)
     if start is None or start.sequence > entry.sequence:
         return Message("report.fault.no_series_charge", (entry_value,))
     report(_cost("report.finding.series_entry", start.rho, entry_value, Value("start", start.sequence)))
-    return _other_charge(plan.full_series, start) or _other_period(plan, entry) or _other_unprotected(stated, entries)
+    return _other_charge(plan.full_series, start) or _other_period(plan, entry) or _other_statements(stated, entries)
 
 
 def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> Message | None:
@@ -876,8 +876,12 @@ def refer_to_entry(entry: VerifiableEntry, entries: Sequence[VerifiableEntry]) -
     """
     before = (e for e in entries[: entry.sequence - 1] if e.kind == "charge" and "unprotected" in e.detail)
     same = (e for e in before if e.account.source == entry.account.source)
+    # A series is charged with its first period.
+    charges = (e for e in entries if e.kind == "charge" and e.account == entry.account)
+    of_series = next((e for e in charges if e.detail.get("plan") == entry.detail.get("plan")), entry)
+    view = (entry if entry.kind == "charge" else of_series).detail.get("view")
     return EntryReference(
-        entry.sequence, entry.digest, tuple((e.sequence, tuple(e.detail["unprotected"])) for e in same)
+        entry.sequence, entry.digest, tuple((e.sequence, tuple(e.detail["unprotected"])) for e in same), view
     )
 
 
@@ -905,11 +909,12 @@ def _other_charge(plan: Plan, entry: VerifiableEntry) -> Message | None:
     return None
 
 
-def _other_unprotected(stated: EntryReference, entries: Sequence[VerifiableEntry]) -> Message | None:
-    """Return why earlier unprotected numbers are not those of the ledger; None if they are."""
-    if stated == refer_to_entry(entries[stated.sequence - 1], entries):
-        return None
-    return Message("report.fault.unprotected", (Value("entry", stated.sequence),))
+def _other_statements(stated: EntryReference, entries: Sequence[VerifiableEntry]) -> Message | None:
+    """Return why the word for a view or earlier unprotected numbers are not those of the ledger; None if they are."""
+    recorded = refer_to_entry(entries[stated.sequence - 1], entries)
+    if stated.view != recorded.view:
+        return Message("report.fault.view", (Value("entry", stated.sequence),))
+    return None if stated == recorded else Message("report.fault.unprotected", (Value("entry", stated.sequence),))
 
 
 def _other_totals(document: str, entry: VerifiableEntry) -> Message | None:

@@ -256,6 +256,12 @@ class DataSpec(FormatSpec):
         description="A public bound on the number of records, which you promise. Only sums, shares and arrays of "
         "counts refuse more records; other numbers may then be wrong.",
     )
+    view: Literal["promised"] | None = Field(
+        None,
+        description='Your promise about a view or another query: with `"promised"`, one record of the unit changes one '
+        "row of the view. fitnoise cannot check the promise, and repeats it. If absent, fitnoise counts tables, and "
+        "views whose definition shows this.",
+    )
     max_dropped: float | None = Field(
         None,
         description="The largest share of records, from 0 to 1, that may be dropped because they are outside the "
@@ -1115,6 +1121,7 @@ class Spec(SpecSection):
                 max_dropped=d.max_dropped,
                 outside_rules=self.rules.outside,
                 format=d.format(),
+                view=d.view,
             )
         small = wrong.one("projection", lambda: _small(self.mechanism, self.size, self.projection), None)
         with wrong.located_at("accuracy"):
@@ -1280,6 +1287,7 @@ class Spec(SpecSection):
                 "max_records": s.max_records,
                 "max_dropped": s.max_dropped,
                 "where": {c.column: c.document for c in s.conditions},
+                "view": s.view,
                 **({} if s.format is None else s.format.document),
             },
             "privacy": {

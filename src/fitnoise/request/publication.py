@@ -43,6 +43,9 @@ from fitnoise.request.workloads import (
     used_attributes,
 )
 
+PROMISED = "promised"
+"""The word by which a publisher promises that one record of the unit changes one row of a view."""
+
 MIN_CELL_BUDGET = 1e-6
 """The least relative budget of a cell that can be counted at all."""
 
@@ -561,6 +564,7 @@ class Publication:
         refuse_unless_fields_fit(self, SpecError, "No plan was made.")
         object.__setattr__(self, "translations", FixedMapping(dict(self.translations)))
         object.__setattr__(self, "privacy", Privacy(self.privacy))
+        self._check_view()
         self._check_format()
         self._check_amounts()
         self._check_amount_units()
@@ -632,6 +636,18 @@ class Publication:
             **{f"rows {name}": a.missing_cells for name, a in domain.items()},
             **groups,
         }
+
+    def _check_view(self) -> None:
+        """Raise SpecError unless the publisher promises that of a view which fitnoise knows, or nothing."""
+        if self.source.view not in {None, PROMISED}:
+            raise SpecError(
+                "view-word-unknown",
+                f"The key view of the source is {describe_value(self.source.view)}.",
+                f"It states a promise about a view by one word, {PROMISED!r}.",
+                "Give this word, if one record of the unit changes one row of the view, or leave the key out.",
+                "No plan was made.",
+                place="data.view",
+            )
 
     def _check_format(self) -> None:
         """Raise SpecError unless each declared form of texts can be met in its column, and no declared code is lost."""

@@ -54,6 +54,7 @@ def ledger_report(
         ReportColumn("composed_with"),
         ReportColumn("supersedes"),
         ReportColumn("share"),
+        ReportColumn("view"),
         ReportColumn("digest"),
     )
     rest = (Value("leftovers", leftovers),)
@@ -417,5 +418,6 @@ def _row(entry: LedgerEntry, numbers: Mapping[str, int]) -> dict[str, Content]:
         "composed_with": entry.composed_plans,
         "supersedes": superseded,
         "share": share_name,
+        "view": entry.detail.get("view"),
         "digest": entry.digest,
     }

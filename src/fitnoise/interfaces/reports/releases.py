@@ -117,13 +117,16 @@ def _ledger(file: Path | str, balance: Quote | None) -> Iterator[Section]:
 
 
 def superseded_section(release: Release) -> Iterator[Section]:
-    """Yield the sections of earlier releases: those that a release supersedes, and unprotected numbers."""
+    """Yield the sections of a row-wise view, of the releases that a release supersedes, and of unprotected numbers."""
+    entry = release.entry
+    if entry is not None and entry.view_messages():
+        yield Section(Message("report.section.view"), entry.view_messages(), (Value("view", entry.view_messages()),))
     if release.supersedes:
         documents = Value("supersedes", [x.document() for x in release.supersedes])
         releases = Value("releases", [x.message() for x in release.supersedes], ValueKind.SENTENCES, spoken=True)
         messages = (Message("report.supersedes.chain", (releases,)),)
         yield Section(Message("report.section.supersedes"), messages, (documents,))
-    numbers = () if release.entry is None else release.entry.messages()
+    numbers = () if entry is None else entry.unprotected_messages()
     if numbers:
         yield Section(Message("report.section.unprotected"), numbers, (Value("unprotected", numbers),))
 
