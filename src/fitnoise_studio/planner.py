@@ -7,6 +7,7 @@ does not call it, the studio ends the process.
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import sys
@@ -62,13 +63,18 @@ class PlanningInterrupted(BaseException):
 ReportStep = Callable[[str], None]
 
 
+def _distance(gap: float) -> str:
+    """Return a gap as a whole percentage, rounded up; empty for more than 100 %, which a page does not show."""
+    return f"{math.ceil(100 * gap)} %" if gap <= 1 else ""
+
+
 def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Return the cost of a draft, at a coarse gap if the draft requires a finer one."""
     publication = publication_of(request["text"], root)
     gap = publication.gap
     # A coarse gap answers while a margin is still moved; `certify` plans at the requested gap.
     live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
-    plan = make_plan(live, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
+    plan = make_plan(live, progress=lambda i, g: report_progress(_distance(g)))
     remaining = _remaining_cap(request, root, plan)
     language = wording(request["language"], [plan.publication])
     shares = zip(forms.marks_of(forms.parse(request["text"])), plan.summaries, strict=False)
@@ -119,7 +125,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
             "Press 'Certify this plan' again.",
             "Nothing was planned.",
         )
-    plan = make_plan(publication, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
+    plan = make_plan(publication, progress=lambda i, g: report_progress(_distance(g)))
     plan_file = folder.plan(plan.hash)
     plan_file.parent.mkdir(exist_ok=True)
     if not plan_file.exists():
@@ -168,7 +174,7 @@ def show(request: dict[str, Any], report_progress: ReportStep, root: Path) -> di
 def sweep(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Return the cost of the publication with other margins of one table."""
     publication: Publication = publication_of(request["text"], root)
-    plan = make_plan(publication, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
+    plan = make_plan(publication, progress=lambda i, g: report_progress(_distance(g)))
     names, table_index = [t.name for t in plan.summaries], str(request["place"])
     if not (table_index.isascii() and table_index.isdigit() and int(table_index[:9]) < len(names)):
         raise FitnoiseError(
@@ -219,7 +225,7 @@ def kinds(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
     publication: Publication = publication_of(request["text"], root)
     # A comparison needs plans of all kinds, also of those that the cap would refuse.
     uncapped = replace(publication, gap=None, cap=None)
-    comparison = compare(uncapped, progress=lambda i, g: report_progress(f"{i}, {g:.4g}"))
+    comparison = compare(uncapped, progress=lambda i, g: report_progress(_distance(g)))
     language = wording(request["language"], [uncapped])
     return {"html": str(report(comparison_report(uncapped, comparison, uncapped.delta), language))}
 
