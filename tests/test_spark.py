@@ -540,12 +540,18 @@ def test_types_and_values_of_spark(lake, frame):
         fn.Ordered(1, 3, column="odd`name"): [1, 1, 1],
         fn.Ordered(1, 2, column="ODD`NAME", missing={"none": [3]}): [1, 1, 1],
     }.items():
-        counter = open_counter(data, fn.Domain(x=attribute).axes, DataSource(table="t", outside_domain=DROP))
+        counter = open_counter(
+            data, fn.Domain(x=attribute).axes, DataSource(table="t", outside_domain=DROP, view="promised")
+        )
         assert counter.count([("x",)])["x",].tolist() == expected
     with refused("data.column-of-wrong-type"):
-        open_counter(data, fn.Domain(x=fn.Ordered(0, 1, column="day")).axes, DataSource(table="t")).check(["x"])
+        open_counter(
+            data, fn.Domain(x=fn.Ordered(0, 1, column="day")).axes, DataSource(table="t", view="promised")
+        ).check(["x"])
     domain = fn.Domain(n=fn.Categorical(["a", "A", "a "]))
-    counts = open_counter(data, domain.axes, DataSource(table="t"), RecordBound("p", 1)).count([("n",)])
+    counts = open_counter(data, domain.axes, DataSource(table="t", view="promised"), RecordBound("p", 1)).count(
+        [("n",)]
+    )
     assert counts["n",].sum() == 2
     assert not any(t.isTemporary for t in session.catalog.listTables())
 
@@ -680,6 +686,7 @@ SPEC = """
 [data]
 source = "census"
 outside_domain = "drop"
+view = "promised"
 
 [domain.sex]
 type = "categorical"
