@@ -330,8 +330,16 @@ def test_tables_of_amounts_are_not_planned_by_class(few_cells):
         fn.plan(fn.Workload(domain, [*tables, fn.table("age", "marital", "sex", std_error=2)]))
 
 
-def test_releases_by_class_are_not_combined(plan, rng):
+def test_releases_by_class_are_combined(plan, rng, few_cells):
+    """Two releases of one plan have half the variance, and a smaller one adds what it knows."""
     records = records_of(SMALL, 100, rng)
     releases = [released(x, records) for x in (plan, plan)]
-    with refused("release.counted-by-class"):
-        fn.combine(*releases, same_records=True)
+    combined = fn.combine(*releases, same_records=True)
+    for name in combined:
+        mean = (releases[0][name]["value"] + releases[1][name]["value"]) / 2
+        np.testing.assert_allclose(combined[name]["value"], mean, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(combined[name]["std_error"], releases[0][name]["std_error"] / 2**0.5, rtol=1e-8)
+    single = released(fn.plan(fn.Workload(SMALL, [fn.table("sex", std_error=1)])), records)
+    both = fn.combine(releases[0], single, same_records=True)
+    assert (both["age"]["std_error"] <= releases[0]["age"]["std_error"] * (1 + 1e-9)).all()
+    assert both["age"]["value"].sum() == pytest.approx(both["sex"]["value"].sum(), abs=1e-8)

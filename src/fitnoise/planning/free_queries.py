@@ -291,17 +291,10 @@ def _slack(publication: Publication, charges: list[ChargedPlan]) -> tuple[list[s
     key_of = {a: axis_key(domain.axes, a, publication.source, left_out=left_out) for a in domain}
     keys = {key: a for a, key in key_of.items()}
     # A key stands for all that decides the cell: attributes of one name with other cells cannot be added.
-    used = {key for c in charges for key, _ in c.profile.axes}
-    if not used <= set(keys):
-        odd = sorted(key.rpartition(":")[0] for key in used - set(keys))
-        if JOINED in "".join(odd):
-            raise PlanError(
-                "given-plans-count-jointly",
-                f"The given plans count attributes of one column jointly: {odd}.",
-                "Their cost is known by joint cells, of which the cells of one attribute are not sums.",
-                "Request the tables in the plan itself, before it is charged.",
-                "Nothing was planned.",
-            )
+    axes = {key: n for c in charges for key, n in c.profile.axes}
+    # Joint cells of several attributes are an axis of their own.
+    odd = sorted(key.rpartition(":")[0] for key in axes if key not in keys and JOINED not in key)
+    if odd:
         raise PlanError(
             "attributes-of-given-plans",
             f"The given plans use the attributes {odd}, which this domain does not define as they do.",
@@ -309,12 +302,14 @@ def _slack(publication: Publication, charges: list[ChargedPlan]) -> tuple[list[s
             "Declare these attributes, and the records to leave out, as in the plans.",
             "Nothing was planned.",
         )
-    names = [a for a in domain if key_of[a] in used]
-    shape = [domain[a].size for a in names]
+    names = [a for a in domain if key_of[a] in axes]
+    ordered = [*(key_of[a] for a in names), *(key for key in axes if key not in keys)]
+    shape = [axes[key] for key in ordered]
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
         raise PlanError(
             "profiles-with-many-cells",
-            f"The profiles of the given plans depend on {math.prod(shape):,} joint cells of {names}.",
+            f"The profiles of the given plans depend on {math.prod(shape):,} joint cells of "
+            f"{[key.rpartition(':')[0] for key in ordered]}.",
             f"At most {MAX_STRUCTURED_CELLS:,} can be planned.",
             "Give plans with fewer structured attributes.",
             "Nothing was planned.",
@@ -322,9 +317,12 @@ def _slack(publication: Publication, charges: list[ChargedPlan]) -> tuple[list[s
     # Python integers in units of 2⁻⁶⁴: the sums of profiles are exact.
     total = np.full(shape, 0, dtype=object)
     for c in charges:
-        plan_names = [keys[key] for key, _ in c.profile.axes]
-        expanded = aligned(domain, np.array(c.profile.values, dtype=object), plan_names, names)
-        total = np.asarray(total + expanded, dtype=object)
+        own_keys = [key for key, _ in c.profile.axes]
+        values = np.array(c.profile.values, dtype=object).reshape([n for _, n in c.profile.axes])
+        values = values.transpose([own_keys.index(key) for key in ordered if key in own_keys])
+        total = np.asarray(total + values.reshape([axes[key] if key in own_keys else 1 for key in ordered]))
+    # The further tables do not see the joint cells, so the costliest one counts.
+    total = np.asarray(total.max(axis=tuple(range(len(names), len(shape)))))
     max_cost = max(total.flat)
     return names, [max(Fraction(int(max_cost - x), 2**64) - RESERVED_SLACK, Fraction(0)) for x in total.flat]
 

@@ -14,9 +14,10 @@ Attributes of one column stay free of each other where a plan needs their own ax
 shows such attributes jointly, and needs their own axes, is refused. It would publish noise where no record can be. Its
 bound would not hold for the possible cells.
 
-Rules can leave too many joint cells for one structured axis. Values of an attribute that rules and tables treat in the
-same way then form a class, and the plan lists combinations of classes (:mod:`fitnoise.solving.class_sectors`). Only
-Gaussian noise by sectors counts by classes. A plan with classes has no pattern of records, public totals or amounts.
+Columns and rules can leave too many joint cells for one structured axis. Values of an attribute that these and the
+tables treat in the same way then form a class. The plan lists combinations of classes
+(:mod:`fitnoise.solving.class_sectors`). Only Gaussian noise by sectors counts by classes. A plan with classes has no
+pattern of records, public totals or amounts.
 
 An amount lies within the cell of cuts of its column. A plan with Gaussian noise counts both jointly
 (:func:`fitnoise.kernel.domain.cells_with_amount`), and a record then costs what its amount can be there.
@@ -37,7 +38,7 @@ from fitnoise.kernel.domain import JointAxis, cells_with_amount
 from fitnoise.mechanisms.registry import PLANNERS, planner_by_name
 from fitnoise.request.domain import Domain
 from fitnoise.request.impossible_rules import Mask, RuledCells, cells_from_finer, in_order
-from fitnoise.request.joint_axes import has_all_values, used_joint_axes
+from fitnoise.request.joint_axes import attributes_along, classes_along, has_all_values, used_joint_axes
 from fitnoise.request.joint_cells import SharedColumn, dependent_columns, lowest_names, shared_columns
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import (
@@ -58,6 +59,11 @@ A group of tables that has more of them without joint axes may have as many."""
 MAX_RULED_CELLS = 512
 """The largest such number for a domain with rules about impossible cells, because rules need joint axes."""
 
+MAX_CLASS_CELLS = 2000
+"""The largest such number with classes of values, if the tables have at most as many rows as cells are allowed else.
+
+The solver takes a time that grows with the cube of the independent rows."""
+
 MAX_COMPARED_CELLS = 2**22
 """The largest number of joint cells that are compared with rules: 4 MiB."""
 
@@ -65,7 +71,7 @@ MAX_COUNTS = 2**24
 """The largest number of counts of one table with all combinations of the attributes of a joint axis: 128 MiB."""
 
 MAX_CLASS_COUNTS = 2**25
-"""The largest such number for a joint axis with classes of values: 256 MiB."""
+"""The largest such number for a joint axis with classes of values and rules, which need it: 256 MiB."""
 
 
 def with_joint_axes(publication: Publication) -> Publication:
@@ -84,12 +90,12 @@ def with_joint_axes(publication: Publication) -> Publication:
     _refuse_source(publication)
     _refuse_questions(publication)
     blocks = [(names, cells) for names, cells in _blocks(publication) if len(cells)]
-    listed = (x for x in blocks if len(x[1]) <= MAX_STRUCTURED_CELLS)
+    listed = sorted((x for x in blocks if len(x[1]) <= MAX_STRUCTURED_CELLS), key=lambda x: len(x[1]))
     names = {name.lower() for name in publication.domain.sizes}
     waiting = [JointAxis(names, tuple(map(tuple, cells.tolist()))) for names, cells in listed]
     waiting = [one for one in waiting if one.name.lower() not in names]
     number = None
-    # An axis can fit only after another one has fewer cells than its attributes.
+    # An axis can fit only after another one has fewer cells than its attributes. Small axes leave room for others.
     while number != len(waiting):
         number = len(waiting)
         for one in tuple(waiting):
@@ -114,10 +120,10 @@ def with_joint_axes(publication: Publication) -> Publication:
 
 
 def _by_class(publication: Publication, names: tuple[str, ...], cells: Integers) -> JointAxis | None:
-    """Return the joint axis of classes of values that rules and tables treat in the same way.
+    """Return the joint axis of classes of values that the possible joint cells and the tables treat in the same way.
 
-    The function returns None unless some attribute has a class of several values, and rules are about these attributes.
-    So it does for publications with a pattern of records or public totals.
+    The function returns None if no attribute has a class of several values, or the attributes have too many joint
+    values. It does so for publications with a pattern of records or public totals, too.
 
     Args:
         publication: The publication, without joint axes.
@@ -125,8 +131,7 @@ def _by_class(publication: Publication, names: tuple[str, ...], cells: Integers)
         cells: Their possible joint cells, of shape (joint cells, names), sorted.
     """
     domain, sizes = publication.domain, [publication.domain.sizes[a] for a in names]
-    has_rules = not _ruled_attributes(domain).isdisjoint(map(domain.attribute_of, names))
-    if not has_rules or publication.adjacency.pattern or publication.public is not None:
+    if publication.adjacency.pattern or publication.public is not None or math.prod(sizes) > MAX_CLASS_COUNTS:
         return None
     bound = [exchangeable_attributes(group.workload, group.structured_attributes)[1] for group in publication.groups]
     structured = {domain.attribute_of(a) for axes in bound for a in axes}
@@ -134,7 +139,7 @@ def _by_class(publication: Publication, names: tuple[str, ...], cells: Integers)
     possible[tuple(cells.T)] = True
     rows: list[tuple[int, ...]] = []
     for i, name in enumerate(names):
-        by_value = np.moveaxis(possible, i, 0).reshape(sizes[i], -1)
+        by_value = np.packbits(np.moveaxis(possible, i, 0).reshape(sizes[i], -1), axis=1)
         _, first_values, which = np.unique(by_value, axis=0, return_index=True, return_inverse=True)
         # Classes in the order of their first values.
         labels = np.argsort(np.argsort(first_values))[which.ravel()]
@@ -425,9 +430,11 @@ def _fits(publication: Publication, one: JointAxis) -> bool:
         if any(one.classes) and not set(group.domain.steps).isdisjoint(used_attributes(group.workload)):
             return False
         limit = max(MAX_RULED_CELLS if group.domain.rules else MAX_JOINT_CELLS, cells_without)
-        if _structured_cells(group.workload, group.structured_attributes) > limit:
+        # By class, few rows can lie on many cells.
+        is_small = any(one.classes) and _structured_rows(group.workload, group.structured_attributes) <= limit
+        if _structured_cells(group.workload, group.structured_attributes) > (MAX_CLASS_CELLS if is_small else limit):
             return False
-        max_counts = MAX_CLASS_COUNTS if any(one.classes) else MAX_COUNTS
+        max_counts = MAX_CLASS_COUNTS if any(one.classes) and group.domain.rules else MAX_COUNTS
         if any(_counts(group.domain, one, *table) > max_counts for table in _templates(group.workload)):
             return False
         if _counts_other_values(group, one) or _sums_zeros(group, one):
@@ -473,6 +480,23 @@ def _counts_by(publication: Publication, one: JointAxis) -> bool:
 
 def _structured_cells(workload: Workload, separate: Sequence[str]) -> int:
     return math.prod(workload.domain.sizes[a] for a in exchangeable_attributes(workload, separate)[1])
+
+
+def _structured_rows(workload: Workload, separate: Sequence[str]) -> int:
+    """Return a bound on the number of independent rows of all tables on the structured cells."""
+    domain = workload.domain
+    bound = exchangeable_attributes(workload, separate)[1]
+    homes = {home for axis in bound for home in attributes_along(domain, axis)}
+    labels = classes_along(domain, bound, used_attributes(workload))
+    rows: dict[object, int] = {}
+    for table in workload.tables:
+        sizes = {
+            a: int(labels[a].max()) + 1 if a in labels else n
+            for a, n in zip(table.attributes, table.shape(domain), strict=True)
+            if domain.attribute_of(a) in homes
+        }
+        rows[tuple((a, table.view(a)) for a in sizes)] = math.prod(sizes.values())
+    return sum(rows.values())
 
 
 def _templates(workload: Workload) -> Iterator[tuple[Table, tuple[str, ...], int]]:

@@ -79,8 +79,10 @@ def counted_jointly(plan: Plan) -> Iterator[Message]:
         if joint.name in domain.steps:
             yield Message("report.shared_column.amount", values[:1])
             continue
-        text_id = "report.rules.joint" if is_ruled else "report.shared_column.joint"
-        yield Message("report.rules.classes" if any(joint.classes) else text_id, values)
+        if any(joint.classes):
+            yield Message("report.rules.classes" if is_ruled else "report.shared_column.classes", values)
+        else:
+            yield Message("report.rules.joint" if is_ruled else "report.shared_column.joint", values)
         if joint.name in zeros:
             yield Message("report.shared_column.impossible", (Value("attributes", joint.names),))
     action = "report.rules.dropped" if plan.publication.source.drops_by_rule else "report.rules.refused"

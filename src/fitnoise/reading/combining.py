@@ -30,7 +30,7 @@ import hashlib
 import io
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -78,7 +78,8 @@ from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.coverage import ValueList
 from fitnoise.request.domain import Domain
-from fitnoise.request.joint_axes import used_joint_axes
+from fitnoise.request.impossible_rules import Mask
+from fitnoise.request.joint_axes import classes_along, has_all_values, used_joint_axes
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import (
     Table,
@@ -139,7 +140,8 @@ class TableUnion:
     workload: The union: all their tables, those of equal statistics once.
     decomposition: The sectors of the union.
     where: For each pair of a source and a table of the union that the source has, the table's index in the source.
-    classes: For attributes of rules, the class of each value; the decomposition then numbers blocks of tables.
+    classes: For attributes with classes of values, the class of each value; the decomposition then numbers blocks of
+        tables.
 
     Except for `name`, the methods take tables by the numbers of the decomposition: blocks, if there are classes.
     """
@@ -583,12 +585,13 @@ def _union_of_tables(
             leading.delta,
             title=leading.title,
         )
-        publication = publication.with_joint_axes(_joint_axes(publication, publications))
+        publication = publication.with_joint_axes(_joint_axes(publication, publications, separate, impossible))
         workload = publication.workload
         classes = {} if impossible is None else _classes(workload, sorted(separate), impossible)
         separate |= {a for a in used_attributes(workload) if domain.attribute_of(a) in constrained}
-        if classes:
+        if classes or counts_by_class(workload):
             decomposition = decompose_by_class(workload, classes, sorted(separate))
+            classes |= classes_along(workload.domain, decomposition.structured, used_attributes(workload))
         else:
             decomposition = decompose(workload, separate=sorted(separate))
     except WorkloadError as error:
@@ -632,8 +635,16 @@ def _fewer_releases(releases: Sequence[Release], *, has_memory: bool) -> str:
     return f"{fewer}." if has_memory else f"{fewer}, or combine them on a machine with more memory."
 
 
-def _joint_axes(union: Publication, publications: Sequence[Publication]) -> tuple[JointAxis, ...]:
+def _joint_axes(
+    union: Publication,
+    publications: Sequence[Publication],
+    separate: Collection[str],
+    impossible: ImpossibleCells | None,
+) -> tuple[JointAxis, ...]:
     """Return the joint axes of a union of tables: attributes that all releases with two of them count jointly.
+
+    separate: The attributes whose values the noise of a source can treat differently.
+    impossible: The rules about impossible cells, which divide classes of values.
 
     Raises:
         ReleaseError: A release counts attributes jointly, and the union cannot: their numbers depend on each other in
@@ -645,20 +656,12 @@ def _joint_axes(union: Publication, publications: Sequence[Publication]) -> tupl
         axes = workload.domain.axes
         return [{*axes.attributes_of(x.name)} for x in used_joint_axes(workload.domain, used_attributes(workload))]
 
-    if any(counts_by_class(x.workload) for x in publications):
-        raise ReleaseError(
-            "counted-by-class",
-            "Some of these tables count by classes of values, because rules about impossible records leave too many "
-            "combinations of values.",
-            "Such tables are estimated in their own release.",
-            "Use the releases one by one, or compare them (-, /).",
-            UNCOMBINED,
-        )
     common_axes = []
-    # No release counts by the classes of the union.
-    for one in (x for x in with_joint_axes(union).domain.axes.joint.values() if not any(x.classes)):
+    for listed in with_joint_axes(union).domain.axes.joint.values():
+        one = listed if impossible is None else _divided(listed, impossible)
         homes = set(map(union.domain.attribute_of, one.names))
-        if all(_has_cells(p, union.domain.with_joint_axes([one]), one) for p in publications):
+        has_free_classes = all(a not in separate for a, row in zip(one.names, one.classes, strict=True) if row)
+        if has_free_classes and all(_has_cells(p, union.domain.with_joint_axes([one]), one) for p in publications):
             common_axes.append((one, homes))
     for names in (names for p in publications for names in counted_jointly(p)):
         if not any(names <= homes for _, homes in common_axes):
@@ -684,13 +687,46 @@ def _has_cells(publication: Publication, domain: Domain, one: JointAxis) -> bool
     used = used_attributes(publication.workload)
     homes = {publication.domain.attribute_of(a) for a in used}.intersection(domain.axes.attributes_of(one.name))
     names = [a for a in one.names if domain.attribute_of(a) in homes]
-    cells = set(zip(*(one.column(a).tolist() for a in names), strict=True)) if names else set()
     if len(names) < 2:
-        return all(len(cells) == domain.sizes[a] for a in names)
+        return all(has_all_values(domain, one, a) for a in names)
     for joint in used_joint_axes(publication.domain, used):
         if homes <= {*publication.domain.axes.attributes_of(joint.name)} and set(names) <= set(joint.names):
-            return cells == set(zip(*(joint.column(a).tolist() for a in names), strict=True))
+            has_classes = all(_divides(one, joint, a) for a in names)
+            return has_classes and np.array_equal(_possible(domain, one, names), _possible(domain, joint, names))
     return False
+
+
+def _divides(one: JointAxis, joint: JointAxis, name: str) -> bool:
+    """Return True if each class of an attribute along one joint axis lies in a class along the other.
+
+    The noise of a release is the same for all values of a class. So it is for a class within it.
+    """
+    row, other = (x.classes[x.names.index(name)] for x in (one, joint))
+    return not row or len({*zip(row, other, strict=False)}) == max(row) + 1
+
+
+def _possible(domain: Domain, one: JointAxis, names: Sequence[str]) -> Mask:
+    """Return True for the combinations of values of some names of a joint axis that occur in its cells."""
+    labels = [row or range(domain.sizes[a]) for a, row in zip(one.names, one.classes, strict=True)]
+    by_class = np.zeros([max(row) + 1 for row in labels], dtype=bool)
+    by_class[tuple(np.array(one.cells).T)] = True
+    remaining_names = [a for a in one.names if a in names]
+    by_value = by_class[np.ix_(*labels)]
+    by_value = np.asarray(by_value.any(axis=tuple(i for i, a in enumerate(one.names) if a not in remaining_names)))
+    return by_value.transpose([remaining_names.index(a) for a in names])
+
+
+def _divided(one: JointAxis, impossible: ImpossibleCells) -> JointAxis:
+    """Return a joint axis whose classes are divided into values that the rules treat in the same way."""
+    rows: list[tuple[int, ...]] = []
+    parts: list[Sequence[Sequence[int]]] = []
+    for name, row, n in zip(one.names, one.classes, np.array(one.cells).max(axis=0) + 1, strict=True):
+        pairs = [*zip(row, impossible.classes(name), strict=True)] if row and name in impossible.attributes else []
+        order = {pair: k for k, pair in enumerate(dict.fromkeys(pairs))}
+        rows.append(tuple(order[pair] for pair in pairs) or row)
+        parts.append([[j for (k, _), j in order.items() if k == i] or [i] for i in range(n)])
+    divided = (itertools.product(*(x[i] for x, i in zip(parts, cell, strict=True))) for cell in one.cells)
+    return JointAxis(one.names, tuple(sorted(itertools.chain.from_iterable(divided))), tuple(rows))
 
 
 def _domain(domains: Sequence[Domain]) -> Domain:
@@ -811,9 +847,10 @@ class Combination(DerivedTables, QuestionMixin):
         if totals and union.classes:
             raise ReleaseError(
                 "public-totals-with-classes",
-                "A release has public totals, and the attributes of the rules have many joint cells.",
-                f"With public totals they have at most {MAX_DENSE_RULE_CELLS:,} joint cells.",
-                "State rules on fewer attributes, or use the release without rules.",
+                "A release has public totals, and the values of some attributes are combined by classes.",
+                "With public totals each value is a cell of its own, also for rules: their attributes have at most "
+                f"{MAX_DENSE_RULE_CELLS:,} joint cells.",
+                "State rules on fewer attributes, or use the releases one by one.",
                 UNCOMBINED,
             )
         estimation, pieces = _joined(union, sources, totals)

@@ -47,7 +47,7 @@ from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOver
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import CODE, Attribute
 from fitnoise.request.domain import Domain
-from fitnoise.request.joint_axes import axis_name
+from fitnoise.request.joint_axes import axis_name, without_classes
 from fitnoise.request.joint_cells import lowest_names
 from fitnoise.request.workloads import Table, list_names
 from fitnoise.solving.invented_records import CountTable, PossibleValues, expand, invent, sort_records
@@ -221,7 +221,7 @@ class RecordSpace:
         """
         workloads = [self.tables.publication(name).workload for name in self.tables]
         tables = [workload[name] for name, workload in zip(self.tables, workloads, strict=True)]
-        domain = workloads[0].domain
+        domain = without_classes(workloads[0].domain)
         by_value = {a for t in tables for a in t.attributes if t.view(a).is_by_value}
 
         def is_column(joint: JointAxis) -> bool:

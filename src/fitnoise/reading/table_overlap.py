@@ -27,7 +27,7 @@ from fitnoise.reading.questions import leaves, row_coefficients
 from fitnoise.reading.refusals import UNMADE
 from fitnoise.request.attributes import Attribute
 from fitnoise.request.domain import Domain
-from fitnoise.request.joint_axes import cells_along
+from fitnoise.request.joint_axes import cells_along, without_classes
 from fitnoise.request.views import AtMost, Average, Change, View
 from fitnoise.request.workloads import Table
 
@@ -135,7 +135,8 @@ class CountColumn:
 def home_and_leaves(domain: Domain, name: str) -> tuple[str, Indices]:
     """Return the attribute, hierarchy or joint axis of an attribute or level, and its cell for each leaf there.
 
-    A joint axis with an amount is left out: it shares no counts. So is one with classes of values, which are no leaves.
+    A joint axis with an amount is left out: it shares no counts. So is one with classes, which are no leaves
+    (:func:`fitnoise.request.joint_axes.without_classes`).
 
     Args:
         domain: The domain.
@@ -301,6 +302,7 @@ class TableOverlap:
         Raises:
             ReleaseError: A table shows another statistic than counts, or counts without known atoms.
         """
+        domain = without_classes(domain)
         workload_tables = [*tables, *([] if public is None else [public])]
         columns: dict[tuple[str, View], CountColumn] = {}
         for table in workload_tables:

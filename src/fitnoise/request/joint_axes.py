@@ -7,6 +7,7 @@ joint cell, its own axis serves: the other attributes follow from it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -87,6 +88,26 @@ def class_sizes(classes: Mapping[str, Indices]) -> dict[str, int]:
     """
     counts = {name: np.bincount(row).tolist() for name, row in classes.items()}
     return {class_axis(name, k): n for name, sizes in counts.items() for k, n in enumerate(sizes) if n > 1}
+
+
+def without_classes(domain: Domain) -> Domain:
+    """Return a domain whose joint axes of attributes of one column have values as cells in place of their classes.
+
+    Classes along several columns remain: by values, their cells would be too many.
+
+    Args:
+        domain: The domain.
+    """
+
+    def by_value(one: JointAxis) -> JointAxis:
+        if not any(one.classes) or len({domain.column(domain.attribute_of(a)) for a in one.names}) > 1:
+            return one
+        labels = [row or range(domain.sizes[a]) for a, row in zip(one.names, one.classes, strict=True)]
+        values = [[np.flatnonzero(np.equal(row, k)).tolist() for k in range(max(row) + 1)] for row in labels]
+        parts = (itertools.product(*(x[k] for x, k in zip(values, cell, strict=True))) for cell in one.cells)
+        return JointAxis(one.names, tuple(sorted(itertools.chain.from_iterable(parts))))
+
+    return domain.with_joint_axes(map(by_value, domain.axes.joint.values()))
 
 
 def has_all_values(domain: Domain, joint: JointAxis, attribute: str) -> bool:

@@ -359,7 +359,7 @@ class CellBudgets:
             structured: The names of attributes; those of the budgets are among them.
         """
         table = aligned(domain, np.array(self.values), self.attributes, structured)
-        return np.broadcast_to(table, [domain[a].size for a in structured]).ravel()
+        return np.broadcast_to(table, [domain.sizes[a] for a in structured]).ravel()
 
 
 @final
