@@ -686,7 +686,7 @@ SPEC = """
 [data]
 source = "census"
 outside_domain = "drop"
-view = "promised"
+view = "{view}"
 
 [domain.sex]
 type = "categorical"
@@ -695,7 +695,7 @@ codes = ["f", "m"]
 [[tables]]
 attributes = ["sex"]
 margin = 4.0
-"""
+""".replace("{view}", "promised")
 
 SCRIPT = """
 import sys
