@@ -383,10 +383,9 @@ def test_dates_of_postgresql(kind, post, one_engine):  # noqa: F811 - a fixture
         same_counts(counts(url, attribute, table="times"), expected_counts(attribute, values))
         if part != "hour":
             same_counts(counts(url, attribute, table="people"), expected_counts(attribute, values))
-    for column in "zt":
-        with refused("data.column-of-wrong-type") as caught:
-            counts(url, fn.Ordered(0, 9, column=column, date_part="month"), table="times")
-        leaks_nothing(caught.value)
+    with refused("data.column-of-wrong-type") as caught:
+        counts(url, fn.Ordered(0, 9, column="z", date_part="month"), table="times")
+    leaks_nothing(caught.value)
     with refused("data.column-of-wrong-type"):
         counts(url, fn.Ordered(0, 9, column="d", date_part="hour"), table="people")
 
@@ -482,9 +481,8 @@ def test_dates_of_postgresql_are_compared(post, one_engine):  # noqa: F811 - a f
         for table in ("people", "times"):
             got = open_counter(url, domain.axes, DataSource(table=table, where={"d": where})).count([("y",)])
             assert got["y",].tolist() == [expected_counts, 0]
-    for column in "tz":
-        with refused("data.condition-column-of-wrong-type"):
-            open_counter(url, domain.axes, DataSource(table="times", where={column: {"above": "2001-01-01"}}))
+    with refused("data.condition-column-of-wrong-type"):
+        open_counter(url, domain.axes, DataSource(table="times", where={"z": {"above": "2001-01-01"}}))
 
 
 def test_columns_that_hold_no_dates_meet_no_condition_on_them():

@@ -3,6 +3,7 @@
 # ruff: noqa: DTZ001 - local times, and written dates
 
 import contextlib
+import functools
 import io
 import sqlite3
 from collections import Counter as Tally
@@ -19,11 +20,13 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 from engines import ENGINES
-from fitnoise.engines import open_counter, sql
+from fitnoise.engines import engine_check, open_counter, sql
+from fitnoise.engines.databases import database
+from fitnoise.engines.dialects import DIALECTS, POSTGRESQL, SPARK
 from fitnoise.kernel import formats
 from fitnoise.kernel.codings import number
 from fitnoise.kernel.domain import axis_key, cell_key
-from fitnoise.kernel.formats import FORMATTED_TEXTS, TextReader, column_reader, forms_met, zone_named
+from fitnoise.kernel.formats import FORMATTED_TEXTS, TextReader, column_reader, forms_met, known_texts, zone_named
 from fitnoise.kernel.immutable import changeable
 from fitnoise.kernel.order import account
 from records import Records
@@ -176,6 +179,25 @@ def test_an_instant_is_read_as_the_local_time_of_its_zone(moment, minutes, zone)
     instant = np.datetime64(moment) - np.timedelta64(minutes, "m")
     there = datetime.fromisoformat(str(instant)).replace(tzinfo=UTC).astimezone(zone_named(zone))
     assert read == there.replace(tzinfo=None).isoformat(" ")
+
+
+@pytest.mark.parametrize(
+    ("form", "read", "unread"),
+    [
+        (GERMAN, {"1.234.567,25": "1234567.25", "-12,5": "-12.5"}, {"1.234.567,25x", "\u0663-12,5", "1.23"}),
+        (fn.Format(lookup={"85+": 85}), {"85+": "85"}, {"85+\u200b", "85+\n", "85+x"}),
+        (fn.Format(date="%d.%m.%y"), {"29.02.24": "2024-02-29", "1.1.01": "2001-01-01"}, {"29.02.23", "00.01.24"}),
+        (fn.Format(date="%d.%m.%Y %H:%M%z", zone="UTC"), {"29.02.2024 23:59Z": "2024-02-29 23:59:00"}, {"2023-02-29"}),
+        (VIENNA, {"2020-03-29 01:59:59": "2020-03-29 01:59:59"}, {"2020-03-29 02:00:00"}),
+    ],
+)
+def test_engines_are_tried_with_texts_in_the_form_and_nearly_in_it(form, read, unread):
+    reader = TextReader(form, numbers=True, dates=True)
+    tried = set(formats.known_texts(reader))
+    assert {x: reader(x) for x in read} == read
+    assert all(reader(x) in (x, f"?{x}") for x in unread)
+    assert {*FORMATTED_TEXTS, *formats.DATED_TEXTS, *read, *unread} <= tried
+    assert len(tried) < 2000
 
 
 # --- declarations ---------------------------------------------------------------------------------------------------
@@ -453,13 +475,239 @@ def test_columns_of_types_are_not_changed_by_a_format():
     assert open_counter(table, domain.axes, source).count([("pay", "year")])["pay", "year"].tolist() == [[1, 0], [0, 1]]
 
 
+FORMS = (
+    None,
+    GERMAN,
+    fn.Format(decimal=","),
+    fn.Format(thousands="\u202f", normalise=True),
+    fn.Format(thousands="'", strip=True),
+    fn.Format(strip=True),
+    fn.Format(normalise=True),
+    fn.Format(lookup={"85+": 85, "?1.5": "Bonn", "NA": "", "x": "1.5"}, decimal=","),
+    fn.Format(date="%d.%m.%Y"),
+    fn.Format(date="%m/%d/%y", strip=True),
+    fn.Format(date="%Y%m%d%H%M%S"),
+    fn.Format(date="%d.%m.%Y %H:%M:%S.%f", decimal=",", thousands=" "),
+    fn.Format(zone="Europe/Vienna"),
+    fn.Format(date="%d.%m.%Y %H:%M%z", zone="America/St_Johns"),
+)
+
+HOSTILE = (
+    "1.234,5",
+    "1.23,5",
+    "31.02.2020",
+    "\u0663",
+    "1\u0662",
+    "+1",
+    "1e3",
+    "",
+    " ",
+    "12\n",
+    "\n12",
+    "12\r\n",
+    "12\xa0",
+    "\xa012",
+    "1.2\n",
+    "31.12.2020\n",
+    "31.12.2020 x",
+    "2020-12-31\n",
+    "2020-12-31 ",
+    "1" * 400,
+    "0" * 5000 + "12",
+    "0." + "0" * 500,
+    "1" + "0" * 300 + "e-299",
+    "1." + "0" * 20000 + "1",
+    "1" + "0" * 140000 + "e-140000",
+    "1e99999999999",
+    "1e-99999999999",
+    "0e99999999999",
+    "-1e-400",
+    "9007199254740993",
+    "12.4999999999999999",
+    "12.49999999999999999999",
+    "1.7976931348623159e308",
+    "85",
+    "85.0",
+    "85.5",
+    "-85",
+    "NA",
+    " NA",
+    "Infinity",
+    "NaN",
+    "0x10",
+    "1_000",
+    "7f",
+    "'",
+    "\\",
+    "2020-02-30",
+    "2021-02-29",
+    "2000-02-29 00:00",
+    "1969-01-01T23:59",
+    "2020-01-01 24:00",
+    "K\xf6ln",
+    "Bonn",
+    "Ko\u0308ln",
+    "\ufeffBonn",
+    "1.5",
+    "?1.5",
+)
+
+
+def with_missing(kind, *arguments, gone=(), other=(), **options):
+    """An attribute with a cell for absent values, and one for all others without a cell."""
+    missing = {"gone": list(gone), "other": list(other)}
+    return kind(*arguments, missing=missing, if_missing="gone", if_outside="other", **options)
+
+
+OF_TEXTS = fn.Domain(
+    pay=with_missing(fn.Binned, [0, 10, 12.5, 1000, 1e300], gone=["NA"]),
+    paid=with_missing(fn.Amount, 0, 2000, step=1, column="pay", gone=["x"]),
+    age=with_missing(fn.Ordered, 0, 85, gone=["NA", "x"], other=[99]),
+    code=with_missing(fn.Categorical, [1, 12, 85], column="age", gone=["NA", "'"]),
+    year=with_missing(fn.Ordered, 1, 9999, column="born", date_part="year"),
+    day=with_missing(fn.Ordered, 1, 7, column="born", date_part="weekday"),
+    hour=with_missing(fn.Ordered, 0, 23, column="born", date_part="hour"),
+    grown=with_missing(fn.Ordered, 0, 120, column="born", date_part={"age_on": "2024-02-29"}),
+    city=with_missing(
+        fn.Categorical, ["K\xf6ln", "Bonn", "Ko\u0308ln", "1.5", "12.5", "12.5 ", "2020-12-31"], other=["NA"]
+    ),
+)
+
+
+def texts_tried():
+    forms_used = [form for form in FORMS if form is not None and form.zone is None]
+    in_forms = [x for form in forms_used for x in known_texts(TextReader(form, numbers=True, dates=True))]
+    return [*dict.fromkeys((*HOSTILE, *in_forms)), None]
+
+
+@functools.cache
+def table_of_texts(name):
+    """The texts in four columns of a table, in the engine of this name, and their number."""
+    texts = texts_tried()
+    columns = {"n": list(range(len(texts))), **dict.fromkeys(COLUMNS, texts)}
+    domain = fn.Domain({c: fn.Ordered(0, 1) for c in columns})
+    kinds = {"n": "int64", **dict.fromkeys(COLUMNS, "string")}
+    return ENGINES[name].make(Records(domain, columns, kinds), None), texts
+
+
 @pytest.mark.no_cover
-@pytest.mark.parametrize("name", sorted({*ENGINES} - {"sqlite"}))
+@pytest.mark.usefixtures("tried_once")
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        pytest.param(name, form, id=f"{name} {form and form.document}")
+        for name in sorted({*ENGINES} - {"sqlite"})
+        for form in FORMS
+        if {**DIALECTS, "spark": SPARK}[name].reads(form or fn.Format())
+    ],
+)
+def test_every_text_in_a_database_has_the_cell_of_the_definition(name, form):
+    data, texts = table_of_texts(name)
+    axes = fn.Domain({"n": fn.Ordered(0, len(texts) - 1), **{a: OF_TEXTS[a] for a in OF_TEXTS}}).axes
+    source = fn.DataSource(table="people", format=form)
+    expected = {a: np.full(len(texts), -9) for a in OF_TEXTS}
+    for i, text in enumerate(texts):
+        readers = {c: column_reader(axes, source, c) for c in COLUMNS}
+        record = {c: text if r is None else r.value(text) for c, r in readers.items()} | {"n": i}
+        for a, cell in axes.cells(record).items():
+            if a != "n":
+                expected[a][i] = cell
+    counts = open_counter(data, axes, source).count([("n", a) for a in OF_TEXTS])
+    for a in OF_TEXTS:
+        table = counts["n", a]
+        if a == "paid":  # an amount is counted by its steps
+            frame = pa.table({"n": range(len(texts)), "pay": pa.array(texts, pa.string())})
+            in_frame = open_counter(frame, axes, source).count([("n", "paid")])["n", "paid"]
+            assert [texts[i] for i in np.flatnonzero((table != in_frame).any(axis=1))] == []
+        else:
+            cells = [None if row.sum() != 1 else row.argmax() for row in table]
+            assert [(x, *c) for x, *c in zip(texts, cells, expected[a], strict=True) if c[0] != c[1]] == [], a
+
+
+EVERYTHING = fn.Format(
+    date="%d.%m.%Y %H:%M%z", zone="Europe/Vienna", decimal=",", thousands=".", normalise=True, lookup={"none": 0}
+)
+
+FAULTS = {
+    "end": "",  # a text that begins as a number
+    "matches": "{c} ~* {p} AND {c} <> '1.23'",
+    "group": r"regexp_replace({c}, {p}, '0\\1')",
+    "stripped": "ltrim({c}, {a})",
+    "mapped": "{c}",
+    "composed": "{c}",
+    "moment": "make_timestamp(CAST({y} AS int), CAST({m} AS int), CAST({d} AS int), CAST({h} AS int), 0, {s})",
+    "later": "{x} - {n} * interval '1 minute'",
+    "to_utc": "{x} - interval '1 hour'",
+    "from_utc": "{x} + interval '2 hours'",
+    "formatted": "to_char({x}, 'YYYY-MM-DD HH12:MI:SS')",
+    "raw": 'CAST(lower({c}) AS TEXT) COLLATE "C"',
+}
+
+
+@pytest.fixture
+def postgresql_session():
+    if "postgresql" not in ENGINES:
+        pytest.skip("PostgreSQL is not installed.")
+    data = ENGINES["postgresql"].make(Records(fn.Domain(x=fn.Ordered(0, 1)), {"x": [0]}, {"x": "int64"}), None)
+    with database(data).session("people") as session:
+        yield session
+
+
+@pytest.mark.no_cover
+def test_the_trial_admits_the_functions_of_texts(postgresql_session):
+    for form in (*FORMS, EVERYTHING):
+        reader = TextReader(form or fn.Format(), numbers=True, dates=True)
+        engine_check.refuse_unless_formatted(postgresql_session.fetch, POSTGRESQL, "the database", reader)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("flaw", FAULTS)
+def test_the_trial_refuses_other_functions_of_texts(postgresql_session, flaw):
+    d = replace(POSTGRESQL, functions=replace(POSTGRESQL.functions, **{flaw: FAULTS[flaw]}))
+    with refused("data.engine-reads-forms-differently", "data.records-not-counted"):
+        form = VIENNA if flaw == "to_utc" else EVERYTHING  # every date of the other form has an offset
+        reader = TextReader(form, numbers=True, dates=True)
+        engine_check.refuse_unless_formatted(postgresql_session.fetch, d, "the database", reader)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(
+    ("flaw", "template"),
+    [
+        ("end", ""),
+        ("matches", "{c} ~* {p} AND {c} <> '.7'"),
+        ("stripped", "{c}"),
+        ("double", "CAST(CAST({c} AS REAL) AS DOUBLE PRECISION)"),
+        ("decimal", "CAST(replace({c}, 'e-', 'e') AS NUMERIC)"),
+        ("removed", "{c}"),
+    ],
+)
+def test_the_trial_refuses_an_engine_that_reads_other_numbers_from_texts(postgresql_session, flaw, template):
+    d = replace(POSTGRESQL, functions=replace(POSTGRESQL.functions, **{flaw: template}))
+    tried = functools.partial(engine_check.refuse_unless_right, postgresql_session.fetch, d, "the database", drop=True)
+    with refused("data.engine-counts-differently", "data.records-not-counted"):
+        tried(numerals=True)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(("flaw", "template"), [("end", ""), ("stripped", "{c}"), ("matches", "{c} ~ '[0-9]'")])
+def test_the_trial_refuses_an_engine_that_reads_other_dates_from_texts(postgresql_session, flaw, template):
+    tried = functools.partial(engine_check.refuse_unless_dated, what="the database", timed=False, in_text=True)
+    for part in ("year", "hour", "weekday"):
+        read = fn.Ordered(0, 9999, date_part=part).date_part
+        tried(postgresql_session.fetch, POSTGRESQL, read=read)
+    d = replace(POSTGRESQL, functions=replace(POSTGRESQL.functions, **{flaw: template}))
+    with refused("data.engine-reads-dates-differently", "data.records-not-counted"):
+        tried(postgresql_session.fetch, d, read=read)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("name", sorted({*ENGINES} & {"mariadb", "clickhouse", "spark"}))
 def test_a_database_that_cannot_read_a_form_says_so_before_it_counts(name, tmp_path):
     domain = fn.Domain(x=fn.Categorical(["a"]))
     data = ENGINES[name].make(Records(domain, {"x": ["a", " a"]}, {"x": "string"}), tmp_path)
     with refused("data.format-not-read-in-database", key="x"):
-        open_counter(data, domain.axes, fn.DataSource(table="people", format=fn.Format(strip=True))).check(["x"])
+        open_counter(data, domain.axes, fn.DataSource(table="people", format=fn.Format(normalise=True))).check(["x"])
 
 
 @pytest.mark.no_cover

@@ -21,7 +21,9 @@ from functools import singledispatch, singledispatchmethod
 from types import MappingProxyType
 from typing import Final, final
 
+from fitnoise.engines import text_functions
 from fitnoise.engines.joint_tables import CountingTimes
+from fitnoise.engines.text_functions import TextFunctions
 from fitnoise.kernel.codings import (
     Code,
     Codes,
@@ -36,6 +38,7 @@ from fitnoise.kernel.codings import (
 from fitnoise.kernel.counting.persons import MAX_ID_BYTES
 from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.dates import DateField, DatePart
+from fitnoise.kernel.formats import Format
 
 MAX_FINITE_FLOAT: Final = 1.7976931348623157e308
 """The largest finite double; no finite number exceeds it in size."""
@@ -70,6 +73,7 @@ class Dialect:
     marks: The opening and the closing mark around names; the second is doubled inside.
     encoding: The encoding of the bytes of `code` and `letters`.
     prices: The times by which the joint tables of a statement are chosen.
+    functions: The functions by which numbers, dates and declared forms are read from texts; empty without them.
 
     Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in hexadecimal:
 
@@ -185,6 +189,7 @@ class Dialect:
     relation: str = ""
     keep: str = ""
     prices: CountingTimes = _PRICES
+    functions: TextFunctions = text_functions.NONE
 
     def quoted(self, name: str) -> str:
         """Return SQL for a name with any characters."""
@@ -193,7 +198,11 @@ class Dialect:
 
     def literal(self, text: str) -> str:
         """Return SQL for a text, in the form in which texts are compared."""
-        return self.code.format(h=text.encode(self.encoding).hex(), u="".join(f"\\+{ord(c):06x}" for c in text))
+        return self.characters(text, self.code)
+
+    def characters(self, text: str, template: str) -> str:
+        """Return SQL for a text by a template of its bytes {h} or its characters {u} in hexadecimal."""
+        return template.format(h=text.encode(self.encoding).hex(), u="".join(f"\\+{ord(c):06x}" for c in text))
 
     def number(self, x: float) -> str:
         """Return SQL for a double, exactly."""
@@ -206,6 +215,15 @@ class Dialect:
             return f"SELECT * FROM (VALUES {rows_sql}) AS listed({', '.join(names)})"  # noqa: S608 - literals
         selects = (", ".join(f"{x} AS {name}" for x, name in zip(row, names, strict=True)) for row in rows)
         return " UNION ALL ".join(f"SELECT {row}{self.dual}" for row in selects)
+
+    @property
+    def reads_texts(self) -> bool:
+        """True if the engine reads numbers, dates and declared forms from texts."""
+        return bool(self.functions.raw)
+
+    def reads(self, form: Format) -> bool:
+        """Return True if the engine reads texts in a declared form."""
+        return self.reads_texts and not (form.normalise and not self.functions.composed)
 
     # --- persons: whose records they are (`persons`) --------------------------------------------------------
 
@@ -306,6 +324,14 @@ class Dialect:
         """Return the key of a column where absent values differ from those outside; for codes, NULL is absent."""
         raise untranslated(values)
 
+    def _texts(self, coding: CodingWithMissing, kind: ColumnKind, column: str, key: Callable[[int, int], str]) -> str:
+        """Return the WHEN clauses by which texts that are codes of missing values get a key, from their place and cell.
+
+        Only a column of numbers that were read from texts has such texts, and a column behind it (`texts.read_texts`).
+        """
+        texts = enumerate(coding.texts.items()) if kind is ColumnKind.NUMERAL else ()
+        return "".join(f"WHEN {column}t = {self.literal(x)} THEN {key(i, cell)} " for i, (x, cell) in texts)
+
     @_missing_key.register
     def _(self, values: Codes, coding: CodingWithMissing, kind: ColumnKind, column: str) -> str:
         x, read = self._double(kind, column), self._value(values, kind, column, _longest(coding))
@@ -314,9 +340,12 @@ class Dialect:
             return f"COALESCE({read}, CASE WHEN {column} IS NOT NULL THEN 2 END)"
         if values.kind is str or kind is ColumnKind.INTEGER:
             return read
-        zero = self.number(0)
+        zero, is_read = self.number(0), self._finite(x)
+        texts = self._texts(coding, kind, column, lambda i, _: self.number(i + 0.5))
+        if texts:  # their keys are no whole numbers, and no other fraction is a key
+            is_read += f" AND {x} = {self.integral.format(x=x)}"
         return (
-            f"CASE WHEN {self._finite(x)} THEN {x} + {zero} WHEN NOT {self._absent(kind, column)} "
+            f"CASE {texts}WHEN {is_read} THEN {x} + {zero} WHEN NOT {self._absent(kind, column)} "
             f"THEN {self.number(MAX_FINITE_FLOAT)} END"  # an infinity is outside, and no code is this large
         )
 
@@ -327,11 +356,14 @@ class Dialect:
             f"WHEN {x} = {n if kind is ColumnKind.INTEGER else self.number(n)} THEN {cell + 1}"
             for n, cell in coding.numbers.items()
         )
-        return f"CASE WHEN {self._absent(kind, column)} THEN -1 {coded} ELSE {self.key(values, kind, column)} END"
+        texts = self._texts(coding, kind, column, lambda _, cell: str(cell + 1))
+        return (
+            f"CASE {texts}WHEN {self._absent(kind, column)} THEN -1 {coded} ELSE {self.key(values, kind, column)} END"
+        )
 
     def _absent(self, kind: ColumnKind, column: str) -> str:
         """Return SQL that is true if a column of numbers holds NULL or NaN; some engines order NaN above infinity."""
-        if kind is ColumnKind.DOUBLE:
+        if kind in {ColumnKind.DOUBLE, ColumnKind.NUMERAL}:
             # −NaN is NaN. So neither NaN nor −NaN is below the least number, in any order that the engine has for NaN.
             x, low = self._double(kind, column), self.number(-MAX_FINITE_FLOAT)
             return f"({column} IS NULL OR NOT ({self._finite(x)} OR {x} < {low} OR -{x} < {low}))"
@@ -418,19 +450,31 @@ class Dialect:
         """Return SQL for the part read off a column of dates; NULL for NULL, `NO_DATE` without such a number."""
         y, m, d = (self.part.format(p=p, c=column) for p in ("YEAR", "MONTH", "DAY"))
         there = f"{y} BETWEEN 1 AND 9999 AND {m} BETWEEN 1 AND 12 AND {d} BETWEEN 1 AND 31"  # some have infinite dates
+        return self.derived_from(read, (y, m, d, self.hour.format(c=column)), there, f"{column} IS NOT NULL")
+
+    def derived_from(self, read: DateField, parts: tuple[str, str, str, str], there: str, present: str) -> str:
+        """Return SQL for the part read off a date; NULL for an absent date, `NO_DATE` without such a number.
+
+        Args:
+            read: The part.
+            parts: SQL for the year, the month, the day and the hour.
+            there: SQL that is true for a date.
+            present: SQL that is true for a value that is not absent.
+        """
+        y, m, d, hour = parts
         if read.on is not None:
             on = read.on
             there += f" AND {y} * 10000 + {m} * 100 + {d} <= {on.year * 10000 + on.month * 100 + on.day}"
             number = f"{on.year} - {y} - CASE WHEN {m} * 100 + {d} > {on.month * 100 + on.day} THEN 1 ELSE 0 END"
         elif read.part is DatePart.HOUR:
-            number = self.hour.format(c=column)
+            number = hour
         elif read.part is DatePart.WEEKDAY:
             number = self._weekday(y, m, d)
         elif read.part is DatePart.DAY:
             number = f"{y} * 10000 + {m} * 100 + {d}"
         else:
             number = {DatePart.YEAR: y, DatePart.MONTH: m, DatePart.QUARTER: self._floor(f"{m} + 2", 3)}[read.part]
-        return f"CASE WHEN {there} THEN {self.int64.format(x=number)} WHEN {column} IS NOT NULL THEN {NO_DATE} END"
+        return f"CASE WHEN {there} THEN {self.int64.format(x=number)} WHEN {present} THEN {NO_DATE} END"
 
     def _weekday(self, y: str, m: str, d: str) -> str:
         """Return SQL for the day of the week, from 1 for Monday to 7, by calendar arithmetic.
@@ -504,6 +548,10 @@ class Dialect:
         listed = coded(coding)
         codes = self.codes(listed, kind).items()
         when = " ".join(f"WHEN {key} = {code} THEN {listed.cells[i] + 1}" for i, code in codes)
+        if kind is ColumnKind.NUMERAL:
+            when += "".join(
+                f" WHEN {key} = {self.number(i + 0.5)} THEN {c + 1}" for i, c in enumerate(coding.texts.values())
+            )
         blank = f" OR {key} = {self.literal('')}" if coding.kind is str and kind is not ColumnKind.INTEGER else ""
         return f"CASE {when} WHEN {key} IS NULL{blank} THEN {absent} ELSE {outside} END"
 
@@ -623,9 +671,10 @@ POSTGRESQL = Dialect(
     decimal=f"{_CASTABLE}CASE WHEN abs({{c}}) <= {_UNDER} THEN 0 ELSE CAST({{c}} AS DOUBLE PRECISION) END END",
     types={
         ColumnKind.INTEGER: "BIGINT", ColumnKind.DOUBLE: "DOUBLE PRECISION", ColumnKind.DECIMAL: "NUMERIC",
-        ColumnKind.TEXT: "TEXT",
+        ColumnKind.TEXT: "TEXT", ColumnKind.NUMERAL: "TEXT",
         ColumnKind.FIXED: "CHAR(9)", ColumnKind.TRUTH: "BOOLEAN",
     },
+    functions=text_functions.POSTGRESQL,
     odd=(
         (ColumnKind.DOUBLE, "'NaN'", math.nan), (ColumnKind.DOUBLE, "'Infinity'", math.inf),
         (ColumnKind.DOUBLE, "'-Infinity'", -math.inf), (ColumnKind.DECIMAL, "'NaN'", math.nan),
@@ -941,7 +990,14 @@ DATABRICKS = replace(
     },
 )  # fmt: skip
 
-SPARK = replace(DATABRICKS, name="spark", label="Spark", listed=True)
+SPARK = replace(
+    DATABRICKS,
+    name="spark",
+    label="Spark",
+    listed=True,
+    types={**DATABRICKS.types, ColumnKind.NUMERAL: "STRING"},
+    functions=text_functions.SPARK,
+)
 """The dialect of Spark, which SQLAlchemy does not reach: a session of Spark runs the statement."""
 
 _MSSQL_QUERY = (

@@ -17,6 +17,7 @@ import numpy as np
 from fitnoise.engines.dialects import Dialect
 from fitnoise.engines.rules import rule_columns
 from fitnoise.engines.statements import Fetch, Field, PersonColumn, count, left_out, prepared, with_rules
+from fitnoise.engines.texts import Columns, read_texts, text_read
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, REFUSED, Coding, Range
 from fitnoise.kernel.counting import trial
@@ -34,6 +35,7 @@ from fitnoise.kernel.counting.trial import (
 )
 from fitnoise.kernel.dates import DateField, DatePart
 from fitnoise.kernel.domain import NO_RULES
+from fitnoise.kernel.formats import DATED_TEXTS, TextReader, known_texts
 from fitnoise.kernel.units import NO_PATTERN, DataSource, OutsideDomain, Pattern
 
 
@@ -132,7 +134,34 @@ def refuse_unless_bounded(
     trial_of_persons.refuse_unless_right(counts, dropped, number, what=what)
 
 
-def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *, timed: bool) -> None:
+def refuse_unless_formatted(fetch: Fetch, d: Dialect, what: str, reader: TextReader) -> None:
+    """Raise DataError if an engine reads known texts in a declared form otherwise than is declared (`formats`).
+
+    Args:
+        fetch: The function that runs a statement in the session that will count.
+        d: The dialect of the engine.
+        what: The database in words, for the message.
+        reader: The function that reads the texts.
+    """
+    texts = [x for x in known_texts(reader) if x or d.empty]
+    columns = Columns(d)
+    index, read = columns("source.number"), text_read(columns, "source.held", reader)
+    literals = ([str(i), _literal(d, ColumnKind.TEXT, x)] for i, x in enumerate(texts))
+    relation = columns.relation(f"({replace(d, listed=True).rows(['number', 'held'], literals)})")
+    held = [tuple(row) for rows in fetch(f"SELECT {index}, {read} FROM {relation} source{d.ending}") for row in rows]  # noqa: S608 - literals
+    if sorted(held) != [(i, reader(x)) for i, x in enumerate(texts)]:
+        raise DataError(
+            "engine-reads-forms-differently",
+            f"A trial shows that {what} does not read known texts in their declared form.",
+            "Your texts may be read wrongly, too.",
+            "Copy the table into a Parquet file, and count that file.",
+            "Nothing was read and nothing was charged.",
+        )
+
+
+def refuse_unless_dated(
+    fetch: Fetch, d: Dialect, what: str, read: DateField, *, timed: bool, in_text: bool = False
+) -> None:
     """Raise DataError if an engine reads other numbers off known dates than is declared (`dates`).
 
     Args:
@@ -141,15 +170,21 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *,
         what: The database in words, for the message.
         read: The part that is read.
         timed: True if the dates have a time.
+        in_text: True if the dates are texts, with a time or without.
     """
     # An engine that rounds the last moment of a day gives the next day.
     template, times = (d.stamped, (" 00:00:00", f" 23:59:59{d.finest}")) if timed else (d.dated, ("",))
     held = known_days(read, *d.days)
     days = [day + time for day in held for time in times]
-    rows = " UNION ALL ".join(f"SELECT {template.format(v=day)} AS x{d.dual}" for day in days)
+    literals, kind = [template.format(v=day) for day in days], ColumnKind.DATE
+    if in_text:
+        days = [*held, *DATED_TEXTS]
+        literals, kind = [_literal(d, ColumnKind.TEXT, day) for day in days], ColumnKind.TEXT
+    rows = " UNION ALL ".join(f"SELECT {x} AS x{d.dual}" for x in literals)
     low = FIRST_DAY if read.part is DatePart.DAY else 0
-    fields = {"x": Field(Range(low, low + LAST_NUMBER), ColumnKind.DATE, "source.x", read)}
-    relation, fields, _ = prepared(d, f"({rows})", [], fields, None)
+    fields = {"x": Field(Range(low, low + LAST_NUMBER), kind, "source.x", read)}
+    relation, fields, _, _ = read_texts(d, f"({rows})", fields, [], None)
+    relation, fields, _ = prepared(d, relation, [], fields, None)
     counts, _ = count(fetch, d, relation, fields, [("x",)], ProgressFilter(None), drop=True, is_trial=True)
     expected = [n - low for day in days if (n := read.number(day)) is not None and 0 <= n - low <= LAST_NUMBER]
     if not np.array_equal(counts["x",], np.bincount(np.array(expected, dtype=int), minlength=LAST_NUMBER + 1)):
@@ -187,7 +222,8 @@ def _right(
         applied = {name: rule for name, rule in columns_of_rules.items() if name in columns}
         used = with_rules(d, {a: fields[a] for a in columns if a not in applied}, applied)
         gauge = ProgressFilter(None)
-        return count(fetch, d, relation, used, margins, gauge, drop=drop, is_trial=True, lost=lost, rules=applied)
+        records, used, _, _ = read_texts(d, relation, used, [], None)
+        return count(fetch, d, records, used, margins, gauge, drop=drop, is_trial=True, lost=lost, rules=applied)
 
     values = [x for _, x in records]
     return counts_known_records(count_known, columns_tried, values, drop=drop, ruled=ruled, by_rule=by_rule)

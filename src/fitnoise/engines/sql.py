@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import final
 
 from fitnoise.engines.databases import Database, DatabaseSession
 from fitnoise.engines.dialects import coded
-from fitnoise.engines.engine_check import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
+from fitnoise.engines.engine_check import (
+    refuse_unless_bounded,
+    refuse_unless_dated,
+    refuse_unless_formatted,
+    refuse_unless_right,
+)
 from fitnoise.engines.rules import rule_columns
 from fitnoise.engines.sources import (
     DATE_COLUMN_TEXT,
@@ -24,6 +30,7 @@ from fitnoise.engines.sources import (
 )
 from fitnoise.engines.spark import Spark, SparkTable
 from fitnoise.engines.statements import Field, PersonColumn, count, left_out, prepared, reported, with_rules
+from fitnoise.engines.texts import read_texts
 from fitnoise.engines.views import refuse_replaced
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import Coding
@@ -105,7 +112,7 @@ class SqlCounter(DeclaredCounter):
             return {}
         gauge, lost = ProgressFilter(progress), Lost() if self._domain.drops_values(self._source, self.bound) else None
         with self._session() as session:
-            relation, fields, person = self._tried(session, margins)
+            relation, fields, person, pages = self._tried(session, margins)
             drop, used = self._source.drops, {a for m in margins for a in m}
             # Records outside an attribute are reported by a margin of that attribute.
             extra = [(a,) for a in reported(fields, drop=drop) if person is not None or a not in used]  # may be outside
@@ -122,7 +129,7 @@ class SqlCounter(DeclaredCounter):
                     gauge,
                     drop=drop,
                     person=person,
-                    pages=session.pages,
+                    pages=pages,
                     lost=lost,
                     rules=self._rules,
                 )
@@ -151,7 +158,7 @@ class SqlCounter(DeclaredCounter):
             DataError: There is no bound, or all records count in shares; or see :meth:`count`.
         """
         with self._session() as session:
-            relation, fields, person = self._tried(session, [], uncounted=True)
+            relation, fields, person, _ = self._tried(session, [], uncounted=True)
             if person is None or person.cap is None:
                 return super().left_out()
             with standing(session.what, session.state):
@@ -160,8 +167,10 @@ class SqlCounter(DeclaredCounter):
 
     def _tried(
         self, session: DatabaseSession | SparkTable, margins: Sequence[Margin], *, uncounted: bool = False
-    ) -> tuple[str, dict[str, Field], PersonColumn | None]:
-        """Try the engine; return SQL for the records, their fields, and the column of the id (`None` without a bound).
+    ) -> tuple[str, dict[str, Field], PersonColumn | None, int]:
+        """Try the engine; return SQL for the records, their fields, the column of the id and the number of pages.
+
+        The column of the id is `None` without a bound, and the number is 0 for records that are read in one piece.
 
         uncounted: True to try also the number of persons with records left out.
 
@@ -193,9 +202,16 @@ class SqlCounter(DeclaredCounter):
             )
         for f in (*fields.values(), *conditions):
             if f.read is not None and not d.streams:
-                refuse_unless_dated(fetch, d, what, f.read, timed=f.kind is ColumnKind.STAMP)
-        relation, fields, person = prepared(d, session.relation, conditions, fields, person, session.pages)
-        return relation, with_rules(d, fields, self._rules), person
+                in_text = f.kind is ColumnKind.TEXT
+                refuse_unless_dated(fetch, d, what, f.read, timed=f.kind is ColumnKind.STAMP, in_text=in_text)
+        for reader in dict.fromkeys(f.form for f in (*fields.values(), *conditions)):
+            if reader is not None:
+                refuse_unless_formatted(fetch, d, what, reader)
+        relation, fields, conditions, person = read_texts(d, session.relation, fields, conditions, person)
+        # Pieces of a table go by the position of a record, which queries inside queries hide.
+        pages = session.pages if relation == session.relation else 0
+        relation, fields, person = prepared(d, relation, conditions, fields, person, pages)
+        return relation, with_rules(d, fields, self._rules), person, pages
 
     def _fields(
         self, session: DatabaseSession | SparkTable, margins: Sequence[Margin]
@@ -227,10 +243,10 @@ class SqlCounter(DeclaredCounter):
             fitting, types = _dated(session, timed=timed), DATE_COLUMN_TEXT[timed]
         if kind is None or kind not in fitting:
             raise wrong_type(self._domain, a, type_name, types)
-        column = self._column(session, index, kind, self._domain.column(a))
+        field = self._read(session, index, Field(coding, kind, "", read), self._domain.column(a))
         if read is not None:
-            return Field(coding, kind, column, read)
-        _refuse_blanks(coding, kind, type_name, self._domain.column(a), f"the attribute {a!r}")
+            return field
+        _refuse_blanks(coding, session.kinds[index][0], type_name, self._domain.column(a), f"the attribute {a!r}")
         longest = session.dialect.longest
         listed = coded(coding).codes if coding.kind is str else ()
         if longest is not None and any(len(str(c).encode()) >= longest for c in listed):
@@ -242,23 +258,33 @@ class SqlCounter(DeclaredCounter):
                 "Nothing was counted.",
                 place=a,
             )
-        return Field(coding, kind, column)
+        return field
 
-    def _column(self, session: DatabaseSession | SparkTable, index: int, kind: ColumnKind, column: str) -> str:
-        """Return SQL for a column, with its texts read in their declared form; refuse forms that are not read."""
-        reader = column_reader(self._domain, self._source, column)
-        if reader is not None and isinstance(session, DatabaseSession) and session.dialect.streams:
-            return session.in_format(index, reader)  # any column of SQLite may hold texts
-        if reader is None or kind not in {ColumnKind.TEXT, ColumnKind.FIXED}:
-            return session.column(index)
-        raise DataError(
-            "format-not-read-in-database",
-            f"A format is declared for the texts in the column {column!r}.",
-            f"Fitnoise reads such texts in files, frames and SQLite, and not in {session.dialect.label}.",
-            "Store the column in its own type, or copy the table into a Parquet file and count that file.",
-            "Nothing was counted.",
-            place=column,
-        )
+    def _read(self, session: DatabaseSession | SparkTable, index: int, field: Field, column: str) -> Field:
+        """Return a field with SQL for its column, and the function that reads texts in their declared form.
+
+        Raises:
+            DataError: The engine does not read such a form.
+        """
+        reader, d = column_reader(self._domain, self._source, column), session.dialect
+        if reader is not None and isinstance(session, DatabaseSession) and d.streams:
+            return replace(field, column=session.in_format(index, reader))  # any column of SQLite may hold texts
+        sql, held = session.column(index), session.kinds[index][0]
+        reader = reader if held in {ColumnKind.TEXT, ColumnKind.FIXED} else None
+        if reader is not None and not d.reads(reader.form):
+            raise DataError(
+                "format-not-read-in-database",
+                f"A format is declared for the texts in the column {column!r}.",
+                f"Fitnoise does not read such texts in {d.label}, because it has no exact way to do so.",
+                "Store the column in its own type, or copy the table into a Parquet file and count that file.",
+                "Nothing was counted.",
+                place=column,
+            )
+        is_read = reader is not None or field.read is not None or field.kind is ColumnKind.NUMERAL
+        if held is ColumnKind.FIXED and is_read:
+            kind = ColumnKind.TEXT if field.kind is ColumnKind.FIXED else field.kind
+            field, sql = replace(field, kind=kind), f"RTRIM({sql})"
+        return replace(field, column=sql, form=reader)
 
     def _condition_fields(self, session: DatabaseSession | SparkTable) -> list[Field]:
         """Return the columns of all conditions; raise DataError for one of a wrong type."""
@@ -272,8 +298,8 @@ class SqlCounter(DeclaredCounter):
             fitting, types = _dated(session, timed=False), DATE_COLUMN_TEXT[0]
         if kind is None or kind not in fitting:
             raise wrong_condition(c, type_name, types)
-        _refuse_blanks(c.coding, kind, type_name, c.column, "the condition on it")
-        return Field(c.coding, kind, self._column(session, index, kind, c.column), c.read)
+        _refuse_blanks(c.coding, session.kinds[index][0], type_name, c.column, "the condition on it")
+        return self._read(session, index, Field(c.coding, kind, "", c.read), c.column)
 
 
 def _kind_read(
@@ -288,13 +314,15 @@ def _kind_read(
 def _dated(session: DatabaseSession | SparkTable, *, timed: bool) -> frozenset[ColumnKind]:
     """Return the kinds of columns off which a date part is read; with `timed` those with an hour.
 
-    In SQLite, where dates are texts, each value is tested.
+    In SQLite each value is tested, and has an hour or not. So have texts in the databases that read them.
     """
-    texts = {ColumnKind.DATE, ColumnKind.TEXT, ColumnKind.ANY} if session.dialect.streams else set()
+    d = session.dialect
+    texts = {ColumnKind.DATE, ColumnKind.ANY} if d.streams else set()
+    texts |= {ColumnKind.TEXT, ColumnKind.FIXED} if d.streams or d.reads_texts else set()
     return frozenset({ColumnKind.STAMP, *texts, *([] if timed else [ColumnKind.DATE])})
 
 
-def _refuse_blanks(coding: Coding, kind: ColumnKind, type_name: str, column: str, who: str) -> None:
+def _refuse_blanks(coding: Coding, kind: ColumnKind | None, type_name: str, column: str, who: str) -> None:
     """Raise DataError for a code that ends in a blank, if the column has texts of fixed length.
 
     Such texts are read without their final blanks.

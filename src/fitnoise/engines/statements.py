@@ -50,6 +50,7 @@ from fitnoise.kernel.counting.tally import Batch, PersonRule, persons_left_out, 
 from fitnoise.kernel.counting.trial import ColumnKind
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.domain import NO_RULES
+from fitnoise.kernel.formats import TextReader
 from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD, Pattern
 
 ASSUMED_RECORDS: Final = 10**7
@@ -89,12 +90,20 @@ class Field:
     kind: The kind of values in the column.
     column: SQL for the column, in a relation called `source`.
     read: The part that is read off dates in the column; `None` where the values themselves are read.
+    form: The function that reads texts of the column in their declared form; `None` for texts as they are, and for a
+    dialect that streams.
     """
 
     coding: Coding
     kind: ColumnKind
     column: str
     read: DateField | None = None
+    form: TextReader | None = None
+
+    @property
+    def has_texts(self) -> bool:
+        """True if another column holds the texts from which numbers are read, for codes of missing values."""
+        return self.kind is ColumnKind.NUMERAL and bool(self.coding.texts)
 
     def cells(self, values: Sequence[bytes | float | None], classes: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the cell of each value that was read, shape (values,); below 0 for a value without a cell.
@@ -335,9 +344,9 @@ def prepared(
     if not conditions and not dated:
         return relation, dict(fields), person
     read = {a: f.column if f.read is None or a not in dated else d.derived(f.read, f.column) for a, f in fields.items()}
-    columns = [f"{x} AS v{i}" for i, x in enumerate(read.values())] + (
-        [] if person is None else [f"{person.column} AS p"]
-    )
+    columns = [f"{x} AS v{i}" for i, x in enumerate(read.values())]
+    columns += [f"{f.column}t AS v{i}t" for i, f in enumerate(fields.values()) if f.has_texts]
+    columns += [] if person is None else [f"{person.column} AS p"]
     columns += [f"source.{d.located} AS {d.located}"] if pages else []
     where = " AND ".join(_is_met_sql(d, f) for f in conditions)
     chosen = f"(SELECT {', '.join(columns) or '0 AS v0'} FROM {relation} source{' WHERE ' if where else ''}{where})"

@@ -79,7 +79,7 @@ MAX_RANGES = 100
 NO_CODES: Final[FixedMapping[Any, int]] = FixedMapping({})
 """The codes of missing values of a coding without missing-value categories."""
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBER_PATTERN: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """Decimal digits of ASCII, a point and an exponent: no underscores between digits, no words, no hexadecimal."""
 
 
@@ -1005,7 +1005,7 @@ def number(text: str | None) -> float | None:
     """Return a decimal number, in double precision; `None` for other texts, and for numbers that are too large."""
     # `float` alone would also read "1_000", "nan", "infinity" and the digits of other scripts.
     digits = (text or "").strip(SPACES)
-    x = float(digits) if _NUMBER.fullmatch(digits) else math.inf
+    x = float(digits) if NUMBER_PATTERN.fullmatch(digits) else math.inf
     return x if math.isfinite(x) else None
 
 

@@ -13,7 +13,7 @@ the cell of a value, and nothing else: each record counts as before. Values that
    Separators of thousands stand between groups of three digits, or nowhere: 1.234,5 and 1234,5, and not 1.23;
 4. where dates are read from the column and `date` or `zone` is stated: the date as 2024-02-29 23:59:59.5. With a zone,
    a time with an offset becomes the local time there. A local time that a change of clocks skips is no date;
-5. otherwise itself. But a text that would be a number or a date without the declaration is neither: it gets a question
+5. otherwise itself. But a text written as a number or a date without the declaration is neither: it gets a question
    mark before it.
 
 **Trust.** Nothing is guessed: a text has one meaning or none, and none is a value outside the domain.
@@ -25,14 +25,15 @@ import contextlib
 import re
 import unicodedata
 import zoneinfo
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, Final, final
 
 from fitnoise.errors import SpecError
-from fitnoise.kernel.codings import SPACES, Coding, as_csv_text, encodable, number
+from fitnoise.kernel.codings import NUMBER_PATTERN, SPACES, Coding, as_csv_text, encodable
 from fitnoise.kernel.dates import DATE_PATTERN, DateField
 from fitnoise.kernel.domain import Axis, Domain
 from fitnoise.kernel.units import DataSource
@@ -63,6 +64,30 @@ FORMATTED_TEXTS: Final = (
 )  # fmt: skip
 """Texts in other forms, for the trial of engines."""
 
+DATED_TEXTS: Final = (
+    "2024-02-29 23:59:59.999999999", "2023-12-31T00:00", "2023-02-29", "2024-04-31", "2024-13-01", "2024-00-10",
+    "0000-01-01", "2024-01-01 24:00", "2024-01-01 10:60", " 2024-01-02\n", "2024-01-02 ", "2024-01-02\u00a0",
+    "2024-1-2", "\u0662024-01-02", "2024-01-02 10:00:00Z", "2024-01-02 10", "2024-01-02x", "20240102", "", " ", "NA",
+)  # fmt: skip
+"""Texts that are dates or nearly are, for the trial of engines."""
+
+_KNOWN_NUMBERS = (
+    "1,234,567.25", "1234567.25", "-12.5", "+.5", "7.", "1,000", "12,345,67", "1,23", "1,2345", "0,001.5", ",100",
+    "1,,000", "1.2.3", "--1", "1e3", "1,234.5E-3", "1e400", "12.5e", "99" * 20 + ".5", "- 1", "1,234,56",
+)  # fmt: skip
+"""Numbers and texts that nearly are, with a comma for the separator and a point for the mark before decimal places."""
+
+_KNOWN_TIMES = (
+    (2024, 2, 29, 23, 59, 59), (2023, 2, 29, 0, 0, 0), (1900, 2, 29, 0, 0, 0), (2000, 2, 29, 1, 2, 3),
+    (2024, 4, 31, 0, 0, 0), (2024, 13, 1, 0, 0, 0), (2024, 0, 10, 0, 0, 0), (2024, 1, 0, 0, 0, 0), (0, 1, 1, 0, 0, 0),
+    (1, 1, 1, 0, 0, 0), (9999, 12, 31, 23, 59, 59), (2024, 1, 1, 24, 0, 0), (2024, 1, 1, 10, 60, 0),
+    (2024, 1, 1, 10, 0, 60), (1969, 7, 8, 9, 10, 11), (2068, 12, 31, 12, 0, 0), (2024, 12, 32, 0, 0, 0),
+)  # fmt: skip
+"""Times, and numbers that are none: the year, the month, the day, the hour, the minute and the second."""
+
+_OFFSETS = ("Z", "+01", "-0530", "+13:45", "+00:60", "-24:00", "")
+"""Offsets, and texts that are none."""
+
 _DIRECTIVES: Final = {
     "d": "[0-9]{1,2}", "m": "[0-9]{1,2}", "Y": "[0-9]{4}", "y": "[0-9]{2}", "H": "[0-9]{1,2}", "M": "[0-9]{2}",
     "S": "[0-9]{2}", "f": "[0-9]{1,9}", "z": "Z|[+-][0-9]{2}(?::?[0-9]{2})?",
@@ -72,7 +97,7 @@ _DIRECTIVES: Final = {
 _FULL: Final = {"d": "[0-9]{2}", "m": "[0-9]{2}", "H": "[0-9]{2}", "f": "[0-9]{6}"}
 """The patterns next to other digits, where a shorter number would be ambiguous."""
 
-_FIRST_SHORT_YEAR: Final = 69
+FIRST_SHORT_YEAR: Final = 69
 """Two digits from here on are years from 1969 on; smaller ones are years from 2000 on, as POSIX reads them."""
 
 _OUTCOME = "Nothing was planned."
@@ -259,6 +284,28 @@ class TextReader:
         """True if dates are written in a declared form."""
         return self.dates and (self.form.date is not None or self.form.zone is not None)
 
+    @property
+    def decimal(self) -> str:
+        """The mark before the decimal places."""
+        return self.form.decimal or "."
+
+    @property
+    def separator(self) -> str | None:
+        """The separator of thousands, as it is in texts that are already normalised; `None` without one."""
+        thousands = self.form.thousands
+        return clean(f"0{thousands}0", composed=True)[1] if thousands and self.form.normalise else thousands
+
+    @property
+    def number_pattern(self) -> re.Pattern[str]:
+        """The pattern of numbers in their declared form, without spaces around them."""
+        return number_pattern(self.decimal, self.separator)
+
+    @property
+    def date_pattern(self) -> re.Pattern[str]:
+        """The pattern of dates in their declared form, with a group for each directive."""
+        form = self.form
+        return _ISO_PATTERN if form.date is None else date_pattern(form.date, has_zone=form.zone is not None)
+
     def __bool__(self) -> bool:
         form = self.form
         return bool(form.normalise or form.strip or form.pairs) or self.reads_numbers or self.reads_dates
@@ -274,14 +321,16 @@ class TextReader:
             text = clean(text, composed=bool(form.normalise))
         if text in self.meanings:
             return self.meanings[text]
-        read = _number(form, text) if self.reads_numbers else None
-        if read is None and self.reads_dates:
-            read = _date(form, text)
-        if read is not None:
-            return read
         stripped = text.strip(SPACES)
-        unread = (self.reads_numbers and number(stripped) is not None) or (
-            self.reads_dates and re.fullmatch(DATE_PATTERN, stripped) is not None
+        if self.reads_numbers and self.number_pattern.fullmatch(stripped):
+            digits = stripped if self.separator is None else stripped.replace(self.separator, "")
+            return digits.replace(self.decimal, ".")
+        if self.reads_dates and (match := self.date_pattern.fullmatch(stripped)) is not None:
+            read = _date(form, match)
+            if read is not None:
+                return read
+        unread = (self.reads_numbers and NUMBER_PATTERN.fullmatch(stripped)) or (
+            self.reads_dates and re.fullmatch(DATE_PATTERN, stripped)
         )
         return UNREAD + text if unread else text
 
@@ -292,6 +341,57 @@ class TextReader:
             value: A value of the column.
         """
         return self(value) if isinstance(value, str) else value
+
+
+def known_texts(reader: TextReader) -> list[str]:
+    """Return texts for the trial of an engine that reads a declared form: in the form, nearly in it, and in others.
+
+    Args:
+        reader: The function that reads the texts.
+    """
+    form = reader.form
+    in_form = [text for text, _ in form.pairs]
+    if reader.reads_numbers:
+        marks = {",": form.thousands or "", ".": reader.decimal}
+        in_form += ["".join(marks.get(c, c) for c in text) for text in _KNOWN_NUMBERS]
+    if reader.reads_dates:
+        date = form.date or "%Y-%m-%d %H:%M:%S%z"
+        in_form += [_in_form(date, x, _OFFSETS[i % len(_OFFSETS)]) for i, x in enumerate(_KNOWN_TIMES)]
+        in_form += [_in_form(date, x, "", short=True) for x in _KNOWN_TIMES]
+    nearly = [
+        y for x in in_form for y in (f" {x}\t", f"{x}\n", f"\n{x}", f"{x}\u00a0", f"{x}\u200b", f"{x}x", f"\u0663{x}")
+    ]
+    if reader.reads_dates and form.zone is not None:
+        in_form += [_in_form(date, x, z) for x in _changes(form.zone) for z in ("", "Z")]
+    return list(dict.fromkeys(("", " ", *FORMATTED_TEXTS, *DATED_TEXTS, *in_form, *nearly)))
+
+
+def _in_form(date: str, numbers: Sequence[int], offset: str, *, short: bool = False) -> str:
+    """Return a time in a declared form; with `short`, days and months have no zeros before them."""
+    texts = {x: f"{n:02}" for x, n in zip("YmdHMS", numbers, strict=True)}
+    texts |= {"Y": f"{numbers[0]:04}", "y": texts["Y"][-2:], "f": "250000", "z": offset, "%": "%"}
+    texts |= {"d": str(numbers[2]), "m": str(numbers[1]), "f": "5"} if short else {}
+    return re.sub("%(.)", lambda directive: texts[directive[1]], date)
+
+
+@cache
+def _changes(zone: str) -> tuple[tuple[int, ...], ...]:
+    """Return local times around the changes of the clocks of a zone, from 1900 to 2040 and in 2500."""
+    there, second = zone_named(zone), timedelta(seconds=1)
+
+    def offset(moment: datetime) -> timedelta:
+        return moment.replace(tzinfo=UTC).astimezone(there).replace(tzinfo=None, fold=0) - moment
+
+    out: list[tuple[int, ...]] = []
+    days = [datetime(y, 1, 1) + timedelta(n) for y in (*range(1900, 2041), 2500) for n in range(366)]  # noqa: DTZ001
+    for (day, before), (next_day, after) in pairwise(zip(days, map(offset, days), strict=True)):
+        start, end = day, next_day
+        while before != after and end - start > second:
+            middle = start + (end - start) // (2 * second) * second
+            start, end = (middle, end) if offset(middle) == before else (start, middle)
+        moments = (end + before - second, end + before, end + after - second, end + after) if before != after else ()
+        out += [x.timetuple()[:6] for x in moments]
+    return tuple(out)
 
 
 def column_reader(domain: Domain, source: DataSource, column: str) -> TextReader | None:
@@ -351,17 +451,6 @@ def number_pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     return re.compile(rf"[+-]?(?:(?:{grouped}[0-9]+)(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
-def _number(form: Format, text: str) -> str | None:
-    """Return a number in digits with a point; `None` for a text that is not in the declared form."""
-    decimal, thousands = form.decimal or ".", form.thousands
-    if thousands is not None and form.normalise:
-        thousands = clean(f"0{thousands}0", composed=True)[1]
-    digits = text.strip(SPACES)
-    if not number_pattern(decimal, thousands).fullmatch(digits):
-        return None
-    return (digits if thousands is None else digits.replace(thousands, "")).replace(decimal, ".")
-
-
 @cache
 def date_pattern(date: str, *, has_zone: bool) -> re.Pattern[str]:
     """Return the pattern of dates in a declared form, with a group for each directive.
@@ -407,16 +496,12 @@ _ISO_PATTERN = re.compile(
 """The pattern of a date as `dates` reads it, with an offset behind its time."""
 
 
-def _date(form: Format, text: str) -> str | None:
-    """Return a date as `dates` reads it; `None` for a text that is no date in the declared form."""
-    pattern = _ISO_PATTERN if form.date is None else date_pattern(form.date, has_zone=form.zone is not None)
-    match = pattern.fullmatch(text.strip(SPACES))
-    if match is None:
-        return None
+def _date(form: Format, match: re.Match[str]) -> str | None:
+    """Return a date as `dates` reads it; `None` for a text in the declared form that is no date."""
     parts = {name: x for name, x in match.groupdict().items() if x is not None}
     year = int(parts["Y"]) if "Y" in parts else int(parts["y"])
     if "y" in parts:
-        year += 1900 if year >= _FIRST_SHORT_YEAR else 2000
+        year += 1900 if year >= FIRST_SHORT_YEAR else 2000
     rest = [int(parts.get(name, "0")) for name in "mdHMS"]
     # The numbers can be those of no day or time, an offset can be a day or more, and a year can pass 9999.
     with contextlib.suppress(ValueError, OverflowError):
