@@ -159,6 +159,24 @@ def test_a_series_is_charged_to_one_share(run: Any) -> None:
     assert charged == ["north", "north", "south"]
 
 
+def test_a_first_period_drawn_again_for_another_share_leaves_the_series_to_its_share() -> None:
+    account = SERIES.order.account
+    with fn.Ledger("l.db") as ledger:
+        for name in ("north", "south"):
+            ledger.set_cap(account, Fraction(1), share=name)
+    fn.release(SERIES, "months.csv", ledger="l.db", series="s", period=1, directory="a", share="north")
+    for period, part in ((1, "south"), (2, None)):
+        if period == 2:
+            with refused("ledger.charged-to-other-share", key="share"):
+                fn.release(SERIES, "months.csv", ledger="l.db", series="s", period=2, directory="b", share="south")
+            fn.release(SERIES, "months.csv", ledger="l.db", series="s", period=2, directory="b", share="north")
+        for answers in Path("s").glob(f"{period:04}-*.drawn"):
+            answers.unlink()
+        read_period(SERIES, period, ledger="l.db", series="s", redraw=True, share=part)
+    with fn.Ledger("l.db") as ledger:
+        assert [e.detail["share"] for e in ledger.entries() if e.kind == "charge"] == ["north", "south", "north"]
+
+
 def test_a_cap_that_is_raised_bounds_no_total(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
     document = run("ledger open l.db --rho 0.1 --plan plan.json --share north=0.1")
     assert "renewals" not in document

@@ -371,8 +371,9 @@ def test_an_older_ledger_is_refused_by_its_head_or_noticed_by_the_neighbours(her
     assert len(warned()) == 1
     notices.clear()
     other = fn.plan(replace(PLAN.publication, source=replace(PLAN.publication.source, name="others")))
-    Path("broken").mkdir()
-    Path("broken/release.json").write_text("[")
+    for folder, text in (("broken", "["), ("endless", '{"ledger": {"sequence": 1e999}}')):
+        Path(folder).mkdir()
+        Path(folder, "release.json").write_text(text)
     fn.release(other, "people.csv", ledger="others.db", directory="sixth", **options)  # its own account
     fn.release(PLAN, "people.csv", ledger="l.db", directory="elsewhere/seventh", **options)
     assert warned() == []

@@ -29,7 +29,7 @@ from fitnoise.kernel.ledger import LedgerEntry
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.measure import Measurement, Stages, is_unfinished, measure, sealed
 from fitnoise.kernel.periods import Series
-from fitnoise.kernel.series import draw, read_answers, touched
+from fitnoise.kernel.series import draw, read_answers, series_charges, touched
 from fitnoise.kernel.series import redraw as draw_again
 from fitnoise.ledgers import Ledger, exists, is_address
 from fitnoise.mechanisms.documents import parse
@@ -706,7 +706,7 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
         LedgerError: No second release is requested, and the first was finished, or another process is at work on it.
     """
     if call.turn is not None:
-        for entry in book.series(call.turn.series.order.account, call.turn.series.order.plan)[:1]:
+        for entry in series_charges(call.turn.series, book)[:1]:
             call.refuse_other_share(entry)
         return _drawn_before(call.turn, path, book, stages)
     answer_folder, charges = AnswerFolder(book), charged_before(call.plan, book)
@@ -1048,7 +1048,7 @@ def _neighbouring_charges(target: Path, source: str) -> Iterator[tuple[tuple[int
     source: The source or account to which the releases were charged.
     """
     for file in target.resolve().parent.glob(f"*/{DESCRIPTION}"):
-        with contextlib.suppress(FitnoiseError, ValueError, LookupError, TypeError):
+        with contextlib.suppress(FitnoiseError, ValueError, LookupError, TypeError, OverflowError):
             stated = parse(read_text(file))
             entry = (int(stated["ledger"]["sequence"]), str(stated["ledger"]["digest"]))
             if stated["charge"]["source"] == source:

@@ -202,12 +202,23 @@ def redraw(
         exact, length = _room(series, required, frozen, room)
         if not waits:
             stages.salt, also = salt, order.losses_of_units(ledger.accounts())
-            detail = _detail(order, salt, share or entries[0].detail.get("share"))
+            detail = _detail(order, salt, share or series_charges(series, ledger)[0].detail.get("share"))
             entry = ledger.charge(
                 order.account, order.ledger_loss(), detail, also=also, drawn_period=entry.drawn_period
             )
         stages.charge = entry
         return _noisy(series, exact, length, room, _ChargedPeriod(ledger, folder, entry), stages=stages, noise=noise)
+
+
+def series_charges(series: Series, ledger: Ledger) -> list[LedgerEntry]:
+    """Return the charge of a series, and then the charges of its periods that were drawn again, oldest first.
+
+    Args:
+        series: The series.
+        ledger: The ledger that charged it.
+    """
+    order = series.order
+    return [e for e in ledger.entries(order.account) if e.kind == "charge" and e.detail.get("plan") == order.plan]
 
 
 def read_answers(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | LedgerEntry]:
