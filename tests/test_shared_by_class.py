@@ -213,6 +213,19 @@ def test_a_table_with_many_rows_in_order_is_planned_as_before():
     assert unrelated(plan) == (("age", "group"),)
 
 
+def test_classes_that_divide_tables_into_many_blocks_are_left_out(monkeypatch):
+    """Each of 92 tables by age has a block for each of 100 classes, more than can be planned."""
+    monkeypatch.setattr(joint_axes, "MAX_JOINT_CELLS", 256)
+    others = {f"o{i}": fn.Categorical(["a", "b"]) for i in range(13)}
+    displayed = [x for size in range(3) for x in itertools.combinations(others, size)]
+    domain = fn.Domain(age=ages(999), group=cut(*range(10, 1000, 10)), **others)
+    tables = [fn.table("group", margin=20), *(fn.table("age", *x, margin=50) for x in displayed)]
+    assert classes_of(fn.plan(fn.Workload(domain, tables[:3]))) == {("age", "group"): 100}
+    plan = fn.plan(fn.Workload(domain, tables))
+    assert classes_of(plan) == {}
+    assert unrelated(plan) == (("age", "group"),)
+
+
 def test_amounts_are_planned_as_before():
     attributes = AGES | {"income": fn.Amount(0, 100, step=1)}
     plan = planned(attributes, [*TABLES, fn.table("sex", sum="income", margin=500)])

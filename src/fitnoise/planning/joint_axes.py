@@ -64,6 +64,11 @@ MAX_CLASS_CELLS = 2000
 
 The solver takes a time that grows with the cube of the independent rows."""
 
+MAX_CLASS_BLOCKS = 2**11
+"""The largest number of blocks into which classes of values divide all tables without rules, which need them.
+
+A block shows one class of each attribute, and is planned on its own. This number takes less than a minute."""
+
 MAX_COMPARED_CELLS = 2**22
 """The largest number of joint cells that are compared with rules: 4 MiB."""
 
@@ -427,12 +432,14 @@ def _fits(publication: Publication, one: JointAxis) -> bool:
         # Only classes of values can leave no mechanism without a name.
         if (name is not None or any(one.classes)) and all(x.supports(group) is not None for x in planners):
             return False
-        if any(one.classes) and not set(group.domain.steps).isdisjoint(used_attributes(group.workload)):
+        has_amounts = not set(group.domain.steps).isdisjoint(used_attributes(group.workload))
+        if any(one.classes) and (has_amounts or _has_many_blocks(group.workload, one)):
             return False
         limit = max(MAX_RULED_CELLS if group.domain.rules else MAX_JOINT_CELLS, cells_without)
         # By class, few rows can lie on many cells.
-        is_small = any(one.classes) and _structured_rows(group.workload, group.structured_attributes) <= limit
-        if _structured_cells(group.workload, group.structured_attributes) > (MAX_CLASS_CELLS if is_small else limit):
+        if any(one.classes) and _structured_rows(group.workload, group.structured_attributes) <= limit:
+            limit = max(limit, MAX_CLASS_CELLS)
+        if _structured_cells(group.workload, group.structured_attributes) > limit:
             return False
         max_counts = MAX_CLASS_COUNTS if any(one.classes) and group.domain.rules else MAX_COUNTS
         if any(_counts(group.domain, one, *table) > max_counts for table in _templates(group.workload)):
@@ -497,6 +504,16 @@ def _structured_rows(workload: Workload, separate: Sequence[str]) -> int:
         }
         rows[tuple((a, table.view(a)) for a in sizes)] = math.prod(sizes.values())
     return sum(rows.values())
+
+
+def _has_many_blocks(workload: Workload, one: JointAxis) -> bool:
+    """Return True if classes of values divide the tables into more blocks than are planned, and no rules need `one`."""
+    domain = workload.domain
+    pairs = (pair for x in domain.axes.joint.values() for pair in zip(x.names, x.classes, strict=True))
+    numbers = {name: max(row) + 1 for name, row in pairs if row}
+    blocks = sum(math.prod(numbers.get(a, 1) for a in table.attributes) for table in workload.tables)
+    has_rules = not _ruled_attributes(domain).isdisjoint(domain.axes.attributes_of(one.name))
+    return blocks > MAX_CLASS_BLOCKS and not has_rules
 
 
 def _templates(workload: Workload) -> Iterator[tuple[Table, tuple[str, ...], int]]:
