@@ -450,7 +450,8 @@ def test_no_published_byte_depends_on_the_records_left_out(unit, rng, tmp_path, 
     files, notices = [], []
     for i, data in enumerate((frame[~excluded], frame, extended)):
         monkeypatch.setattr(noise, "discrete_gaussians", Replay(seed=1).discrete_gaussians)
-        folder = tmp_path / str(i)
+        folder = tmp_path / str(i) / "release"  # alone: a release next to those of another ledger has a notice
+        folder.parent.mkdir()
         fn.release(plan, data, ledger=tmp_path / f"{i}.db", directory=folder, notice=notices.append)
         files.append({x.relative_to(folder).as_posix(): x.read_bytes() for x in folder.rglob("*") if x.is_file()})
     assert files[0] == files[1] == files[2]

@@ -396,7 +396,9 @@ def records(plan: Plan) -> Section:
     """Return the ways in which units are kept to the number of records that they are priced for."""
     # Units often share one statement: keys of a dictionary name each once, and in order.
     by_unit = dict.fromkeys(describe_enforcement(plan, unit) for unit, _ in plan.unit_summaries)
-    statements = tuple(dict.fromkeys(itertools.chain.from_iterable(by_unit)))
+    each = [*itertools.chain.from_iterable(by_unit)]
+    # The promise about a view is for all units. Other sentences are about the unit that is named before them.
+    statements = tuple(x for i, x in enumerate(each) if x.id != "report.view.promised" or x not in each[:i])
     return Section(
         Message("report.section.records"), statements, (Value("records_of_units", statements),) if statements else ()
     )
