@@ -98,6 +98,10 @@ class Columns:
         """
         return self._d.characters(text, self.functions.literal)
 
+    def _anchored(self, pattern: str) -> str:
+        """Return SQL for a pattern that a text has from its first character to its last."""
+        return self.literal(rf"\A(?:{pattern}){self.functions.end}")
+
     def matches(self, column: str, pattern: str) -> str:
         """Return SQL that is true if a text has a pattern from its first character to its last.
 
@@ -105,7 +109,7 @@ class Columns:
             column: SQL for the text.
             pattern: The pattern, as Python has it.
         """
-        return self.functions.matches.format(c=column, p=self.literal(rf"\A(?:{pattern}){self.functions.end}"))
+        return self.functions.matches.format(c=column, p=self._anchored(pattern))
 
     def group(self, column: str, pattern: str) -> str:
         """Return SQL for the first group of a pattern, which the text has from its first character to its last.
@@ -114,7 +118,7 @@ class Columns:
             column: SQL for the text.
             pattern: The pattern, as Python has it, with one group.
         """
-        return self.functions.group.format(c=column, p=self.literal(rf"\A(?:{pattern}){self.functions.end}"))
+        return self.functions.group.format(c=column, p=self._anchored(pattern))
 
     def removed(self, column: str, pattern: str) -> str:
         """Return SQL for a text without all parts that have a pattern.
@@ -259,7 +263,7 @@ def _double(columns: Columns, text: str) -> str:
     functions = columns.functions
     digits = columns(columns.stripped(text, SPACES))
     infinite = columns.number(float("inf"))
-    there = f"{columns.matches(digits, NUMBER_PATTERN.pattern)}"
+    there = columns.matches(digits, NUMBER_PATTERN.pattern)
     if not functions.decimal:
         number = functions.double.format(c=digits)
         return f"CASE WHEN {there} THEN {number} WHEN {digits} <> '' THEN {infinite} END"
@@ -272,7 +276,7 @@ def _double(columns: Columns, text: str) -> str:
     leading = columns.removed(f"CONCAT({mantissa}, {fraction})", r"\A[+-]?0*")
     significant = columns(f"CASE WHEN {number} IS NOT NULL THEN {leading} END")
     rest = f"SUBSTR({significant}, {_DIGITS + 1})"
-    rest = f"CASE WHEN {columns.functions.matches.format(c=rest, p=columns.literal('[1-9]'))} THEN '1' ELSE '' END"
+    rest = f"CASE WHEN {functions.matches.format(c=rest, p=columns.literal('[1-9]'))} THEN '1' ELSE '' END"
     start = columns(f"CASE WHEN {number} IS NOT NULL THEN CONCAT(SUBSTR({significant}, 1, {_DIGITS}), {rest}) END")
     long = f"LENGTH({exponent}) > {_EXPONENT_DIGITS}"
     power = f"CASE WHEN {long} THEN {10**_EXPONENT_DIGITS} ELSE {columns.integer(exponent)} END"
@@ -303,8 +307,7 @@ def _is_day(year: str, month: str, day: str) -> str:
 def _date_part(d: Dialect, columns: Columns, text: str, read: DateField) -> str:
     """Return SQL for the part that is read off a date in a text."""
     stripped = columns(columns.stripped(text, SPACES))
-    good = f"CASE WHEN {columns.matches(stripped, DATE_PATTERN)} THEN {stripped} END"
-    date = columns(good)
+    date = columns(f"CASE WHEN {columns.matches(stripped, DATE_PATTERN)} THEN {stripped} END")
     year, month, day = (
         columns(d.int64.format(x=f"SUBSTR({date}, {start}, {length})")) for start, length in ((1, 4), (6, 2), (9, 2))
     )
