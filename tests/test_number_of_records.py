@@ -1,4 +1,4 @@
-"""Records that are replaced one by one: the number of records is public, and no answer measures it."""
+"""Records that are replaced one by one: the number of records is public, no answer measures it, and ledgers name it."""
 
 import contextlib
 import itertools
@@ -13,21 +13,25 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from dense import workload_matrix
-from designs import cells_over, of_sectors
-from fitnoise.errors import SpecError, WorkloadError
+from designs import cells_over, domain_of, of_sectors, steps_of
+from fitnoise.engines.histogram import HistogramCounter
+from fitnoise.errors import DataError, SpecError, WorkloadError
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs._base import PublicCells
+from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.kernel.units import Adjacency, PrivacyUnit
+from fitnoise.kernel.measure import measure
+from fitnoise.kernel.order import DeclaredSize, Order, account
+from fitnoise.kernel.units import Adjacency, DataSource, OutsideDomain, PrivacyUnit
 from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.reading.registry import registry_record
 from fitnoise.request.known_totals import KnownTotals, confirmation, parse_totals
 from fitnoise_check import plan as checker
 from fitnoise_check.exact import Wrong
-from laws.releases import drawn_errors
+from laws.releases import answered, drawn_errors
 from refused import refused
 from replayed_noise import Replay
 from test_known_totals import (
@@ -319,6 +323,189 @@ def test_a_record_that_comes_or_goes_has_a_bound_if_the_number_was_public_before
             continue
         with refused("ledger.cost-unbounded"):
             release(tmp_path / origin, plan=chosen)
+
+
+# --- releases that reveal the number of records -----------------------------------------------------------------------
+
+HOME = PrivacyUnit("home")
+CENTRED = of_sectors(cells_over((2,), 2), ([[1, 0]], {(): ([[1]], 2.0)}), ([[1, 2]], {(0,): ([[1]], 3.0)}))
+DESIGNS = {name: make for name, make in zoo.DESIGNS.items() if name not in zoo.TABLES or not steps_of(make(None))} | {
+    f"a number {origin}": lambda _, is_here=is_here: replace(
+        CENTRED, structure=replace(CENTRED.structure, public=PublicCells((), (0, 0), is_here))
+    )
+    for origin, is_here in (("elsewhere", False), ("from these data", True))
+}
+SIZES = {
+    "of any size": (),
+    "of at most": (DeclaredSize(3, exactly=False),),
+    "of exactly": (DeclaredSize(3, exactly=True),),
+}
+
+
+class Unread(HistogramCounter):
+    """Data that no one counts."""
+
+    def count(self, margins, progress=None):
+        pytest.fail(f"counted {margins}, after {progress}")
+
+
+def counter_of(order, records):
+    counts = np.zeros(order.domain.shape, dtype=np.int64)
+    np.add.at(counts.reshape(-1), np.random.default_rng(7).integers(counts.size, size=records), 1)
+    return HistogramCounter(counts, order.domain, order.source)
+
+
+def refuses_one_less(order, records):
+    """Return True if the kernel refuses data because they have one record less than the declared number."""
+    with Ledger(":memory:") as book:
+        try:
+            measure(order, counter_of(order, records - 1), book, noise=Replay())
+        except DataError as error:
+            code = error.code
+        else:
+            return False
+        assert book.entries() == []
+    assert code in {"data.size-misfits-data", "data.people-misfits-data"}
+    return True
+
+
+def check_number(order, records):
+    """Check that a release reveals the number of records only where the kernel, ledger and other accounts know it.
+
+    Args:
+        order: The order.
+        records: The number of records that it is for.
+
+    Returns:
+        True if the release reveals the number.
+    """
+    public = (d.structure.public for d in order.designs if not isinstance(d, AnswerDesign))
+    is_shown = refuses_one_less(order, records) or any(p is not None and p.is_counted_here for p in public)
+    unprotected = list(order.unit.within) if is_shown else None
+    home = account(order.source, HOME, order.domain)
+    assert order.fixes_size is is_shown
+    assert not is_shown or order.adjacency.fixes_size
+    assert (order.cost(HOME) is None) is is_shown
+    with Ledger(":memory:") as book:
+        charge = measure(order, counter_of(order, records), book, noise=Replay()).charge
+        assert charge.detail.get("unprotected") == unprotected
+        # The unit appears later, so the entry alone says what bounds it.
+        assert not is_shown or book.balance(home).spent is None
+    with Ledger(":memory:") as book:
+        for capped in (home, order.account):
+            book.set_cap(capped, Fraction(2**999))
+        if is_shown:
+            with refused("ledger.cost-unbounded"):
+                measure(order, Unread(np.zeros(order.domain.shape, int), order.domain, order.source), book)
+            assert [e.kind for e in book.entries()] == ["cap", "cap", "refusal"]
+        else:
+            measure(order, counter_of(order, records), book, noise=Replay())
+            assert book.balance(home).spent > 0
+    return is_shown
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("neighbours", [name for name, x in zoo.ADJACENCIES.items() if x.records < 3 and not x.pattern])
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_design_that_reveals_the_number_of_records_says_so(name, neighbours):
+    """If no record is added or removed: for a question, and for a number that is declared exactly, or counted."""
+    adjacency = zoo.ADJACENCIES[neighbours]
+    if name.startswith("all by") and adjacency.fixes_size:
+        return  # The answer is public: `test_designs.py` has the refusal.
+    design = DESIGNS[name](adjacency)
+    source = DataSource("homes", outside_domain=OutsideDomain.DROP if adjacency.drops else OutsideDomain.REFUSE)
+    for what, sizes in SIZES.items():
+
+        def order(sizes=sizes):
+            return Order(domain_of(design), source, adjacency.unit, (design,), "0" * 64, "test", sizes=sizes)
+
+        if what == "of exactly" and not adjacency.fixes_size:
+            with refused("plan.exact-size-not-public", "plan.within-total-measured"):
+                order()
+        elif name == "a number from these data" and not adjacency.fixes_size:
+            with refused("plan.within-total-measured"):
+                order()
+        elif (
+            adjacency.fixes_size
+            and name in zoo.TABLES
+            and design.loss(Adjacency()).rho > 4 * design.loss(adjacency).rho
+        ):
+            with refused("plan.number-of-records-measured"):
+                order()
+        else:
+            is_shown = check_number(order(), 3)
+            is_answer = isinstance(design, AnswerDesign) and adjacency.fixes_size
+            assert is_shown is (is_answer or what == "of exactly" or name == "a number from these data")
+
+
+QUESTIONS = (
+    fn.FiniteQuery.count("men", where={"sex": "m"}, people=40, epsilon=1),
+    fn.FiniteQuery.median("middle age", "age", people=40, epsilon=1),
+)
+SEX = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 4))
+BY_SEX = fn.Workload(SEX, [fn.table("sex", margin=20), fn.table("sex", "age", margin=30)])
+BUDGET = fn.Budget(epsilon=1.0, delta=1e-6)
+EXACTLY = fn.SmallDatabase(40, region="exactly")
+REQUESTS = {
+    name: lambda make=make, name=name: replace(make(), mechanism=name) for name, make in zoo.REQUESTS.items()
+} | {
+    "a number elsewhere": lambda: fn.Publication(BY_SEX, public=ELSEWHERE),
+    "a number from these data": lambda: fn.Publication(BY_SEX, unit=PERSON, public=COUNTED),
+    "projection, exactly": lambda: fn.Publication(BY_SEX, unit=PERSON, small_database=EXACTLY, budget=BUDGET),
+    "questions": lambda: fn.Publication(fn.Workload(SEX, []), questions=QUESTIONS),
+    "questions with a number": lambda: fn.Publication(BY_SEX, public=ELSEWHERE, questions=QUESTIONS),
+}
+UNPLANNED = {
+    ("a number from these data", ADD): "spec.public-within-misfit",
+    ("projection, exactly", ADD): "spec.exact-size-not-fixed",
+    ("fit-for-use", REPLACE): "spec.number-of-records-missing",
+}
+REVEALING = {"a number from these data", "projection, exactly", "questions", "questions with a number"}
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("neighbours", fn.Neighbours)
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_plan_of_any_mechanism_that_reveals_the_number_of_records_says_so(name, neighbours):
+    unit = PrivacyUnit("person", neighbours=neighbours)
+    if (name, neighbours) in UNPLANNED:
+        with refused(UNPLANNED[name, neighbours]):
+            fn.plan(replace(REQUESTS[name](), unit=unit))
+        return
+    plan = fn.plan(replace(REQUESTS[name](), unit=unit))
+    is_shown = check_number(plan.order, 40)
+    assert is_shown is (name in REVEALING and neighbours is REPLACE)
+    quantities = registry_record(answered(plan))["deployment"]["dp_variant"]["unprotected_quantities"]
+    # Public totals have a statement of their own.
+    has_total = plan.publication.public is not None
+    assert quantities.startswith("the number of all records") is has_total
+    assert has_total or quantities == ("The number of records" if is_shown else "None")
+
+
+@pytest.mark.parametrize("name", ["projection, exactly", "questions"])
+def test_a_release_of_exactly_so_many_records_names_their_number(name, tmp_path, capsys):
+    plan = fn.plan(replace(REQUESTS[name](), unit=PERSON))
+    added = fn.plan(BY_SEX, unit=PrivacyUnit("person"))
+    data, fewer = (np.full((2, 5), 4) - np.eye(2, 5, dtype=int) * missing for missing in (0, 1))
+    book, stated = tmp_path / "ledger.db", "entry 1: the number of all records was published without protection"
+    with refused("data.size-misfits-data", "data.people-misfits-data"):
+        fn.release(plan, fewer, ledger=book, directory=tmp_path / "fewer")
+    fn.release(plan, data, ledger=book, directory=tmp_path / "out")
+    main(["ledger", "show", str(book)])
+    assert stated in capsys.readouterr().out
+    later = fn.release(added, data, ledger=book, directory=tmp_path / "later")
+    assert later.entry.unprotected == ((1, ()),)
+    assert stated in "\n".join(lines(release_report(later)))
+    main(["ledger", "show", str(book)])
+    assert "more than any rho spent" in capsys.readouterr().out
+    for folder in ("out", "later"):
+        assert fn.verify(tmp_path / folder, ledger=book).ok
+    with Ledger(tmp_path / "capped.db") as capped:
+        for unit in (plan.order.account, added.order.account):
+            capped.set_cap(unit, Fraction(10))
+    with refused("ledger.cost-unbounded"):
+        fn.release(plan, data, ledger=tmp_path / "capped.db", directory=tmp_path / "never")
+    assert {x.name for x in tmp_path.iterdir() if x.is_dir()} == {"out", "later"}
 
 
 @pytest.mark.slow

@@ -311,6 +311,7 @@ def test_a_release_that_tells_how_many_there_are_has_no_bound_for_one_who_can_co
         )
     base = order(*designs, unit=swap, sizes=sizes)
     assert (base.cost(fn.PrivacyUnit("home", 1)) is not None) is bounded
+    assert ("unprotected" not in base.detail()) is bounded
     assert base.cost(fn.PrivacyUnit("home", 1, fn.Neighbours.REPLACE_ONE)) == base.ledger_loss()
 
 

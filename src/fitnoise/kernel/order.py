@@ -369,8 +369,7 @@ class Order:
     def _check_limits(self) -> None:
         """Raise PlanError for a limit on missing designs or cells, or for an exact size that is not public."""
         for limit in self.limits:
-            there = all(self.domain.sizes.get(a) == n for a, n in limit.axes)
-            if not there or any(i >= len(self.designs) for i in limit.designs or ()):
+            if not {*limit.axes} <= self.domain.sizes.items() or max(limit.designs or (0,)) >= len(self.designs):
                 raise PlanError(
                     "limit-misfits-order",
                     "A limit names a design that the order does not have, or cells that the domain does not have.",
@@ -424,6 +423,11 @@ class Order:
     def adjacency(self) -> Adjacency:
         """The neighbour relation of the order."""
         return self.domain.adjacency(self.source, self.unit)
+
+    @property
+    def fixes_size(self) -> bool:
+        """True if a release reveals the number of records: an exact number is declared, or a design reveals it."""
+        return any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
 
     @cached_property
     def account(self) -> Account:
@@ -488,8 +492,7 @@ class Order:
             unit: The other unit.
         """
         other = self.adjacency.for_unit(unit, *self.units)
-        fixes_size = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
-        if other is None or (fixes_size and not other.fixes_size):
+        if other is None or (self.fixes_size and not other.fixes_size):
             return None
         # A pattern that the counting does not enforce may be about other attributes of the same names.
         other = other if other.unit.id is not None else other.without_pattern
@@ -561,8 +564,7 @@ class Order:
         # Rounded up, so that the entry never states too small a μ′².
         out |= {} if gaussian is None else {"gaussian": str(ceil_dyadic(gaussian))}
         # Named by the kernel, so that no charge leaves its ledger without it.
-        if any(d.fixes_size(self.adjacency) for d in self.designs):
-            out["unprotected"] = list(self.unit.within)
+        out |= {"unprotected": list(self.unit.within)} if self.fixes_size else {}
         for design in self.designs:
             for key, values in design.ledger_detail(self.adjacency).items():
                 out.setdefault(key, []).extend(values)

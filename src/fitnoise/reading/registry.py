@@ -115,8 +115,8 @@ def _declared(domain: Domain, name: str) -> str:
 
 def _unprotected(plan: Plan) -> str:
     """Return the published numbers without noise: the number of records, and public totals."""
-    is_counted = plan.publication.adjacency.fixes_size and plan.publication.public_attributes != ()
-    numbers = ["The number of records"] if is_counted else []
+    is_revealed = plan.order.fixes_size and plan.publication.public_attributes != ()
+    numbers = ["The number of records"] if is_revealed else []
     return "; ".join([*numbers, *map(english, public_totals(plan))]) or "None"
 
 
