@@ -41,7 +41,7 @@ def public_totals_spec():
 class Here:
     """A worker that needs no process."""
 
-    pid, step = None, ""
+    pid, step, newest = None, "", 0
 
     def __init__(self, *, spare=False):
         self.asked = []

@@ -23,10 +23,11 @@ import uvicorn
 
 import fitnoise as fn
 from fitnoise import data
+from fitnoise.errors import PlanError
 from fitnoise.interfaces import commands
 from fitnoise.interfaces.exports.export import FORMATS
 from fitnoise.kernel.units import Account, PrivacyUnit
-from fitnoise.messages import COMPLETE_LANGUAGES, translator
+from fitnoise.messages import COMPLETE_LANGUAGES, ValueKind, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.release import Release
@@ -877,6 +878,123 @@ def test_a_table_that_is_built_shows_other_margins_and_those_of_its_totals(clien
     table_index = len(plan.summaries) - 1
     assert dict(planner.margins_of_totals(plan, table_index)) == pytest.approx(expected)
     assert f"all people: ±{expected['']:.4g}" in job.html
+
+
+BOUNDED = {
+    "one record": SPEC,
+    "an id": SPEC.replace("max_records = 1", 'id = "pid"\nmax_records = 6'),
+    "a pattern": SPEC.replace("max_records = 1", 'id = "pid"\nmax_records = 3\nonce_per = ["age"]'),
+    "a cap below the price": SPEC.replace("max_records = 1", "max_records = 1\ncap = { rho = 1e-9 }"),
+    "a budget": SPEC.replace("[[tables]]", "[budget]\nrho = 0.5\n\n[[tables]]", 1),
+    "pure": SPEC[: SPEC.index("[[tables]]  # by age")]
+    .replace("max_records = 1", 'max_records = 2\ndefinition = "pure"')
+    .replace("gap = 1e-4\n", ""),
+}
+
+
+@pytest.mark.parametrize("text", BOUNDED.values(), ids=BOUNDED)
+def test_costs_of_other_numbers_of_records_are_those_of_drafts_that_state_them(text, tmp_path):
+    """The table is read by its headings. Its figures are of plans of the library, and at the foot of such drafts."""
+    common = {"folder": str(tmp_path), "language": "en"}
+    present = publication_of(text, tmp_path).unit.max_records
+    html = planner.answered({"what": "bounds", "text": text, **common}, lambda _: None)["html"]
+    table = {x.pop("Records, at most").removesuffix(" now"): x for x in rows(html)}
+    assert [*table] == [str(n) for n in sorted({1, 2, 3, 4, present})]
+    assert re.search(r'<tr class="sum"><th scope="row">(\d+) <small>now', html)[1] == str(present)
+    for number, row in table.items():
+        document = forms.parse(text)
+        document["privacy"] |= {"max_records": int(number)}
+        document["privacy"].pop("cap", None)
+        stated = forms.write(document)
+        plan = fn.plan(planner._live({"text": stated}, tmp_path))
+        bar = planner.answered({"what": "price", "text": stated, **common}, lambda _: None)["parts"]["price"]
+        measure, cost = ("ρ", plan.rho) if plan.loss.epsilon is None else ("ε", plan.epsilon())
+        expected = {
+            f"Cost {measure}": f"{cost:.{planner.proven(plan)}g}",
+            "Best guess": f"{100 * plan.loss_summary.best_guess:.2f} %",
+        }
+        assert f"{measure} = {expected[f'Cost {measure}']}</p>" in bar
+        assert f'<p class="v">{expected["Best guess"]}</p>' in " ".join(bar.split())
+        if "[budget]" in text:
+            factor = max(s.achieved_moe / s.target_moe for s in plan.summaries)
+            expected["margins ×"] = translator("en").kind(ValueKind.FACTOR, factor)
+        assert row == expected
+
+
+def test_a_number_of_records_that_cannot_be_planned_has_its_reason_once(tmp_path, monkeypatch):
+    """Without a plan of the present number there are no costs; shares of units have one cost."""
+    question = {"what": "bounds", "text": SPEC, "folder": str(tmp_path), "language": "en"}
+    plan_tables, limit = planner.make_plan, 2
+
+    def make_plan(publication, **options):
+        if publication.unit.max_records > limit:
+            raise PlanError("out-of-reach", "The targets are out of reach.", "", "Ease them.", "Nothing was planned.")
+        return plan_tables(publication, **options)
+
+    monkeypatch.setattr(planner, "make_plan", make_plan)
+    html = planner.answered(question, lambda _: None)["html"]
+    assert [x["Cost ρ"] == "–" for x in rows(html)] == [False, False, True, True]
+    assert [x["Best guess"] == "–" for x in rows(html)] == [False, False, True, True]
+    assert html.count("The targets are out of reach. Ease them. Nothing was planned.") == 1
+    limit = 0
+    assert planner.answered(question, lambda _: None)["kind"] == "refused"
+    shares = SPEC.replace("max_records = 1", 'id = "pid"\ncount = "shares"')
+    html = planner.answered({**question, "text": shares}, lambda _: None)["html"]
+    assert "<table" not in html
+    assert "Shares count all records of a unit, at the cost of one record." in html
+
+
+def bounds_part(client):
+    return str(client.studio.parts("protect")["bounds"])
+
+
+def test_costs_of_other_numbers_of_records_are_of_the_draft_or_marked_as_earlier(client, monkeypatch):
+    """They come after the price, without a question to the reader; a newer question goes first."""
+    answered, held, questions_sent = client.studio.planner.ask, threading.Event(), []
+    held.set()
+
+    def ask_planner(after=None, **question):
+        questions_sent.append(question["what"])
+        if question["what"] == "bounds":
+            assert held.wait(60)
+            if questions_sent.count("bounds") == 1:
+                raise workers.newer_question()
+        return answered(**question)
+
+    monkeypatch.setattr(client.studio.planner, "ask", ask_planner)
+    client.studio.price()
+    assert "Planning …" in bounds_part(client)
+    wait_until(lambda: "<table" in bounds_part(client))
+    assert questions_sent == ["price", "bounds", "bounds"]
+    first_rows = rows(bounds_part(client))
+    assert "aria-busy" not in bounds_part(client)
+    assert bounds_part(client) in client.page("/protect")
+    held.clear()
+    client.post("/tables", {"number.0": "5"})
+    assert 'aria-busy="true"' in bounds_part(client)
+    assert "Planning …" in bounds_part(client)
+    assert rows(bounds_part(client)) == first_rows
+    held.set()
+    wait_until(lambda: "aria-busy" not in bounds_part(client))
+    cost = rows(bounds_part(client))[0]["Cost ρ"]
+    assert cost != first_rows[0]["Cost ρ"]
+    assert f"ρ = {cost}</p>" in client.studio.price_parts()["price"]
+    assert questions_sent == ["price", "bounds", "bounds", "price", "bounds"]
+    client.post("/file", text=SPEC.replace("max_records = 1", "max_records = 0"))
+    client.studio.price()
+    wait_until(lambda: "Planning" not in bounds_part(client))
+    assert "<table" not in bounds_part(client)
+    assert "Nothing was planned." in bounds_part(client)
+    client.post("/file", text=SPEC[: SPEC.index("[[tables]]")])
+    assert "There is no cost yet, because the draft has no table." in bounds_part(client)
+    assert "<table" not in bounds_part(client)
+
+
+def test_a_question_after_a_number_does_not_replace_a_newer_one():
+    worker = workers.Worker()
+    with refused("fitnoise.newer-question"):
+        worker.ask(after=worker.newest - 1, what="bounds")
+    assert worker.pid is None
 
 
 def test_a_question_has_more_conditions_and_a_release_before(client, at_once):

@@ -10,7 +10,9 @@ import os
 import re
 import shutil
 import signal
+import threading
 import tomllib
+from dataclasses import replace
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -18,9 +20,12 @@ from axe_playwright_python.sync_playwright import Axe
 import fitnoise as fn
 from browser_actions import picture, pressed, read, readable
 from fitnoise import data
-from fitnoise.messages import translator
+from fitnoise.messages import ValueKind, translator
+from fitnoise.planning import what_if
 from fitnoise_studio import serve, state, workers
 from fitnoise_studio.folder import Folder
+from fitnoise_studio.planner import LIVE_PRICE_GAP, proven
+from headed import html_columns
 from run_pages import follow
 from studios import SPEC, filled, public_totals_spec
 from test_browser import browser, pytestmark  # noqa: F401 - where there is one
@@ -242,6 +247,90 @@ def test_protection_needs_an_answer_to_the_rows_of_a_unit(page, studio_folder):
     page.click(".bar button[value=tables]")
     page.wait_for_url("**/tables")
     page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
+@pytest.mark.parametrize("page", ["en", "de"], indirect=True)
+def test_costs_of_several_records_follow_the_draft(page, studio_folder, monkeypatch):
+    """They appear without a click, agree with plans of the library, and are grey while they are those of before."""
+    language = translator(page.evaluate("document.documentElement.lang"))
+    t = language.texts
+
+    def table():
+        (columns,) = html_columns(page.inner_html("#bounds"))
+        return columns
+
+    def planned():
+        publication = replace(fn.load_spec(studio_folder / "spec.toml"), gap=LIVE_PRICE_GAP)
+        plans = [fn.plan(what_if.bound_records(publication, n)) for n in (1, 2, 3, 4)]
+        guesses = [language.kind(ValueKind.PROBABILITY, x.loss_summary.best_guess) for x in plans]
+        return {
+            t["studio.bounds.records"]: ["1", "2", "3", "4"],
+            t["studio.bounds.cost"].format(measure="ρ"): [
+                language.format_digits(f"{x.rho:.{proven(x)}g}") for x in plans
+            ],
+            t["studio.price.guess_short"]: guesses,
+        }
+
+    def is_grey():
+        colour = "getComputedStyle(document.querySelector('#bounds td')).color"
+        return page.evaluate(f"{colour} === getComputedStyle(document.querySelector('.folder')).color")
+
+    filled(studio_folder, SPEC[: SPEC.index("[[tables]]")])
+    page.goto(page.address + "protect")
+    assert page.inner_text("#bounds p") == t["studio.bounds.none"]
+    check(page)
+    filled(studio_folder)
+    page.reload()
+    page.wait_for_selector("#bounds td")
+    assert table() == planned()
+    assert page.inner_text("#bounds tr.sum th") == f"1 {t['studio.sweep.now']}"
+    assert not is_grey()
+    check(page)
+    page.check("#rows-many")
+    assert is_grey()
+    assert page.is_visible("#bounds .stale")
+    page.check("#rows-once")
+    assert not is_grey()
+    assert not page.is_visible("#bounds .stale")
+
+    answer, held = page.studio.planner.ask, threading.Event()
+
+    def hold(**question):
+        assert question["what"] != "bounds" or held.wait(60)
+        return answer(**question)
+
+    monkeypatch.setattr(page.studio.planner, "ask", hold)
+    page.check("#rows-many")
+    page.fill('[id="privacy.max_records"]', "3")
+    page.click("#apply")
+    page.wait_for_selector("#bounds [aria-busy=true]")
+    before = table()
+    assert is_grey()
+    page.emulate_media(color_scheme="dark")
+    check(page)
+    page.emulate_media(color_scheme="light")
+    page.fill("#title", "Typed meanwhile")
+    held.set()
+    page.wait_for_selector("#bounds [aria-busy=true]", state="detached")
+    assert page.inner_text("#bounds tr.sum th") == f"3 {t['studio.sweep.now']}"
+    assert table() == before == planned()
+    assert is_grey()  # the title is not sent
+    page.fill("#title", "People")
+    assert not is_grey()
+
+    held.clear()
+    other = page.context.new_page()
+    other.goto(page.address + "tables")
+    other.fill('[id="number.0"]', "5")
+    page.wait_for_selector("#bounds [aria-busy=true]")
+    assert (table(), is_grey()) == (before, True)
+    held.set()
+    page.wait_for_selector("#bounds [aria-busy=true]", state="detached")
+    assert not is_grey()
+    page.click("#save")
+    page.wait_for_selector("#save", state="detached")
+    assert table() == planned() != before
     assert page.told == []
 
 

@@ -12,7 +12,7 @@ from fitnoise.interfaces.pages.fragments import report
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.messages import catalogue, translator
 from fitnoise.reporting import Report
-from fitnoise_studio import releasing
+from fitnoise_studio import planner, releasing
 from fitnoise_studio.app import STATE_TEXTS
 from fitnoise_studio.balances import balance_of
 from fitnoise_studio.page_parts import error_text, render_part
@@ -233,6 +233,14 @@ def entry_of(folder):
     plan = fn.plan(fn.load_spec(folder / "spec.toml"))
     with fn.Ledger(folder.parent / "anderes.sqlite") as ledger:
         return ledger.charge(plan.order.account, plan.loss, {"plan": plan.hash})
+
+
+def test_costs_of_several_records_have_no_english_words(tmp_path):
+    for draft in (SPEC, SPEC.replace("[domain", "[budget]\nrho = 0.5\n\n[domain", 1)):
+        question = {"what": "bounds", "text": draft, "folder": str(tmp_path), "language": "de"}
+        assert not english_in(planner.answered(question, lambda _: None)["html"])
+    assert not english_in(render_part("bounds_table", "de"))
+    assert not english_in(render_part("bounds", "de", figures="1", planning=True))
 
 
 def test_no_state_of_a_job_has_english_words(folder, monkeypatch):

@@ -90,6 +90,34 @@ def test_every_kind_of_target_is_a_margin_times_the_factor(name):
         assert replace(after, target=before.target) == before
 
 
+# --- other numbers of records of a unit ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_records", [1, 2, 3, 7])
+def test_other_bounds_on_records_are_those_of_a_publication_that_states_them(max_records):
+    """Further tables and the same unit with other neighbours follow; the cap, which is for its own bound, goes."""
+    relations = fn.Neighbours.ADD_OR_REMOVE_ONE, fn.Neighbours.REPLACE_ONE
+
+    def stated(records, **cap):
+        unit, other = (fn.PrivacyUnit("person", records, x) for x in relations)
+        domain = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 3))
+        workload = fn.Workload(domain, [fn.table("a", margin=9)])
+        further = fn.Publication(fn.Workload(domain, [fn.table("b", margin=20)]), unit)
+        home = fn.PrivacyUnit("home", 20)
+        return fn.Publication(workload, unit, other_units=(other, home), further_tables=(further,), **cap)
+
+    bounded = what_if.bound_records(stated(3, cap=fn.Budget(rho=Fraction(1, 10**6))), max_records)
+    assert bounded == stated(max_records)
+    price = fn.plan(stated(1)).rho * max_records**2
+    assert fn.plan(bounded).rho == pytest.approx(price, rel=AGREE)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, 10**13])
+def test_a_wrong_bound_on_records_is_refused(wrong):
+    with refused("spec.max-records-per-unit-invalid"):
+        what_if.bound_records(fn.Publication(zoo.WORKLOADS["total"]()), wrong)
+
+
 # --- tables of a pattern --------------------------------------------------------------------------------------
 
 

@@ -20,16 +20,18 @@ from pathlib import Path
 from typing import Any, TextIO, final
 
 import numpy as np
+from markupsafe import Markup
 
 from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.pages.charts import cost_curve
 from fitnoise.interfaces.pages.charts import curve as drawn_curve
 from fitnoise.interfaces.pages.fragments import fragment, report, uncounted_by_table
 from fitnoise.interfaces.reports.comparisons import comparison_report
-from fitnoise.interfaces.reports.plans import free_report
+from fitnoise.interfaces.reports.plans import free_report, margin_factor
 from fitnoise.interfaces.reports.releases import integers_report, verification_report
 from fitnoise.interfaces.wording import wording
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.units import CountBasis
 from fitnoise.messages import english
 from fitnoise.planning import what_if
 from fitnoise.planning.comparison import compare
@@ -44,12 +46,15 @@ from fitnoise.request.publication import Publication
 from fitnoise_studio import forms
 from fitnoise_studio.balances import balance_of
 from fitnoise_studio.folder import DraftChanged, Folder, publication_of
-from fitnoise_studio.page_parts import render_part
+from fitnoise_studio.page_parts import error_text, render_part
 from fitnoise_studio.refusals import internal_error
 from fitnoise_studio.workers import error_document
 
 LIVE_PRICE_GAP = 1e-2
 """The gap of a price that is shown while margins move."""
+
+NUMBERS_OF_RECORDS = (1, 2, 3, 4)
+"""The numbers of records of one unit whose costs the page Protect shows, in addition to the present number."""
 
 PROGRESS_INTERVAL_SECONDS = 0.2
 """The seconds between two lines of progress."""
@@ -70,11 +75,7 @@ def _distance(gap: float) -> str:
 
 def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Return the cost of a draft, at a coarse gap if the draft requires a finer one."""
-    publication = publication_of(request["text"], root)
-    gap = publication.gap
-    # A coarse gap answers while a margin is still moved; `certify` plans at the requested gap.
-    live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
-    plan = make_plan(live, progress=lambda i, g: report_progress(_distance(g)))
+    plan = make_plan(_live(request, root), progress=lambda i, g: report_progress(_distance(g)))
     remaining = _remaining_cap(request, root, plan)
     language = wording(request["language"], [plan.publication])
     shares = zip(forms.marks_of(forms.parse(request["text"])), plan.summaries, strict=False)
@@ -83,7 +84,46 @@ def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> d
         "details": render_part("details", language, plan=plan, left=remaining),
         **{f"share.{mark}": render_part("share", request["language"], mark, x) for mark, x in shares},
     }
-    return {"parts": parts, "rho": plan.rho, "epsilon": plan.epsilon(), "source": publication.source.name}
+    return {"parts": parts, "rho": plan.rho, "epsilon": plan.epsilon(), "source": plan.publication.source.name}
+
+
+def _live(request: dict[str, Any], root: Path) -> Publication:
+    """Return the publication of a draft with a coarse gap if the draft requires a finer one."""
+    publication: Publication = publication_of(request["text"], root)
+    gap = publication.gap
+    # A coarse gap answers while a margin is still moved; `certify` plans at the requested gap.
+    return replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
+
+
+def bounds(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
+    """Return the cost of a draft for several numbers of records of one unit, each planned as the price is."""
+    publication = _live(request, root)
+    language = wording(request["language"], [publication])
+    if publication.unit.count is CountBasis.SHARES:  # of which no number is a limit
+        return {"html": render_part("bounds_table", language)}
+    present, rows, reasons = publication.unit.max_records, dict[int, Any](), dict[Markup, None]()
+    # The present number comes first: if its plan is refused, the draft has no costs.
+    for number in dict.fromkeys((present, *NUMBERS_OF_RECORDS)):
+        report_progress("")
+        try:
+            bounded = what_if.bound_records(publication, number)
+            plan = make_plan(bounded, progress=lambda i, g: report_progress(_distance(g)))
+            rows[number] = plan, proven(plan), margin_factor(plan)
+        except FitnoiseError as error:
+            if number == present:
+                raise
+            rows[number] = None
+            reasons[error_text(error, request["language"])] = None
+    part = render_part(
+        "bounds_table",
+        language,
+        rows=sorted(rows.items()),
+        present=present,
+        plan=rows[present][0],
+        has_budget=any(x.budget for x in publication.groups),
+        reasons=reasons,
+    )
+    return {"html": part}
 
 
 def proven(plan: Plan) -> int:
@@ -255,6 +295,7 @@ def write_integer_tables(request: dict[str, Any], report_progress: ReportStep, r
 
 TASKS: dict[str, Callable[[dict[str, Any], ReportStep, Path], dict[str, Any]]] = {
     "price": price,
+    "bounds": bounds,
     "certify": certify,
     "show": show,
     "sweep": sweep,

@@ -11,6 +11,7 @@ from typing import Any, final
 from markupsafe import Markup
 
 from fitnoise.errors import FitnoiseError
+from fitnoise.messages import translator
 from fitnoise_studio import forms
 from fitnoise_studio.access import StudioSession, SubmittedForm
 from fitnoise_studio.folder import DraftChanged, Folder, digest, draft_changed
@@ -59,6 +60,8 @@ class Studio:
         self._pending: str | None = None
         self._since = 0.0
         self._turn = 0
+        self._bounds: tuple[str, dict[str, Any]] = ("", {})
+        self._bounds_pending = ""
 
     def close(self) -> None:
         """Stop the processes that plan; a release goes on."""
@@ -156,7 +159,7 @@ class Studio:
             # Another thread may ask for a later price meanwhile: only the last waiter keeps its answer.
             mine = self._wait_for(key)
         # The ledger is read only for the rest of its cap; nothing is charged.
-        question = {"what": "price", "text": text, "ledger": self._ledger()}
+        question: dict[str, Any] = {"what": "price", "text": text, "ledger": self._ledger()}
         try:
             answer = self.planner.ask(**question, **self.question_fields)["parts"]
             parts = {name: Markup(html) for name, html in answer.items()}  # noqa: S704 - escaped where it was made
@@ -188,7 +191,7 @@ class Studio:
         return self._turn
 
     @property
-    def question_fields(self) -> dict[str, str]:
+    def question_fields(self) -> dict[str, Any]:
         """The keys of every question."""
         return {"folder": str(self.folder.root), "language": self.language}
 
@@ -219,6 +222,41 @@ class Studio:
             return self._without_price(render_part("no_tables", self.language))
         fields = {"step": self.planner.step, "pending": pending is not None, **self.form}
         return self._without_price(render_part("pricing", self.language, **fields))
+
+    def bounds_part(self) -> Markup:
+        """Return the costs of other numbers of records of a unit; those of an earlier draft are marked as such.
+
+        The first call after the price of a draft is known starts to compute them.
+        """
+        text = self.folder.text()
+        key = self.folder.key(text)
+        if _asks_nothing(text):
+            return render_part("bounds", self.language, why=translator(self.language).translate("studio.bounds.none"))
+        with self._lock:
+            (known_key, fields), is_priced = self._bounds, self._price is not None and self._price[0] == key
+            # The price goes first: a question that came after this number is not replaced.
+            if is_priced and self._pending is None and key not in (known_key, self._bounds_pending):
+                self._bounds_pending, after = key, self.planner.newest
+                threading.Thread(target=self._find_bounds, args=(text, key, after), daemon=True).start()
+        if known_key != key and "why" in fields:
+            fields = {}
+        return render_part("bounds", self.language, planning=known_key != key, **fields)
+
+    def _find_bounds(self, text: str, key: str, after: int) -> None:
+        """Compute the costs of other numbers of records, and keep them unless a newer question came."""
+        bounds = None
+        try:
+            answer = self.planner.ask(what="bounds", text=text, after=after, **self.question_fields)
+            bounds = {"figures": Markup(answer["html"])}  # noqa: S704 - escaped where it was made
+        except QuestionReplaced:
+            pass
+        except FitnoiseError as error:
+            bounds = {"why": error_text(error.with_outcome("Nothing was planned."), self.language)}
+        with self._lock:
+            if self._bounds_pending == key:
+                self._bounds_pending = ""
+            if bounds is not None:
+                self._bounds = key, bounds
 
     # --- parts --------------------------------------------------------------------------------------
 
@@ -329,6 +367,8 @@ class Studio:
             return {"state": render_part("lost", self.language, why=error_text(error, self.language))}
         if page_name.partition("/")[0] in PRICED:
             shown_parts |= self.price_parts()
+        if page_name == "protect":
+            shown_parts["bounds"] = self.bounds_part()
         if page_name == "tables":
             with contextlib.suppress(FitnoiseError):
                 shown_parts = {**self.meaning_parts(), **shown_parts}

@@ -30,6 +30,17 @@ class QuestionReplaced(FitnoiseError):
     """The error of a newer question before the answer."""
 
 
+def newer_question() -> QuestionReplaced:
+    """Return the error of a question that a newer one replaced."""
+    return QuestionReplaced(
+        "newer-question",
+        "A newer question replaced this one.",
+        "",
+        "Wait for the answer to the newer question.",
+        "Nothing was planned.",
+    )
+
+
 def error_document(error: FitnoiseError) -> dict[str, Any]:
     """Return an error as JSON values: its class, its sentences with the slug, its place, values, text and problems."""
     names = {"error": type(error).__name__, "area": error.area, "place": error.place, "values": error.values}
@@ -154,8 +165,17 @@ class Worker:
         """The progress of the newest question."""
         return "" if self._process is None else self._process.steps.get(self._newest, "")
 
-    def ask(self, **question: Any) -> dict[str, Any]:
+    @property
+    def newest(self) -> int:
+        """The number of the newest question."""
+        return self._newest
+
+    def ask(self, *, after: int | None = None, **question: Any) -> dict[str, Any]:
         """Return the answer to a question.
+
+        Args:
+            after: The number of a question; a newer one is not replaced. None replaces any question.
+            question: The keys of the question.
 
         Raises:
             QuestionReplaced: A newer question came, or this one was stopped.
@@ -163,6 +183,8 @@ class Worker:
                 stopped because they did not begin the question in time.
         """
         with self._heard:
+            if after is not None and after != self._newest:
+                raise newer_question()
             self._newest = n = self._newest + 1
             # Twice: the first process may have ended or been silent because of an older question.
             for _ in range(2):
@@ -193,13 +215,7 @@ class Worker:
         start_time = time.monotonic()
         while n not in process.answers:
             if self._newest != n:
-                raise QuestionReplaced(
-                    "newer-question",
-                    "A newer question replaced this one.",
-                    "",
-                    "Wait for the answer to the newer question.",
-                    "Nothing was planned.",
-                )
+                raise newer_question()
             if process.gone or self._closed:
                 return None
             # A process that still starts is not silent: imports take seconds.

@@ -68,6 +68,7 @@ from fitnoise.kernel.units import Account, Privacy
 from fitnoise.ledgers import Ledger, create, exists, is_address
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.messages import COMPLETE_LANGUAGES, Message, Value, ValueKind, check_language, english, map_messages
+from fitnoise.planning import what_if
 from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.comparison import assembled, compare, mechanisms_of
 from fitnoise.planning.comparison import plan as make_plan
@@ -232,19 +233,10 @@ def _numbers(text: str | None) -> list[int]:
 
 def _bounded(publication: Publication, sizes: Sequence[int], refine: bool, device: str | None) -> list[Plan]:
     """Return one plan for each requested bound on the records of a unit, without a cap on the cost."""
-    unit, plans = publication.unit, []
+    plans = []
     with progress(Message("terminal.progress.planning_bounds")) as report_progress:
         for max_records in sizes:
-            units = [replace(u, max_records=max_records) if u.name == unit.name else u for u in publication.other_units]
-            parts = tuple(replace(p, unit=replace(unit, max_records=max_records)) for p in publication.further_tables)
-            # The cap of the specification is for its own bound, and would refuse larger ones.
-            bounded = replace(
-                publication,
-                unit=replace(unit, max_records=max_records),
-                other_units=tuple(units),
-                further_tables=parts,
-                cap=None,
-            )
+            bounded = what_if.bound_records(publication, max_records)
             report_progress(Message("terminal.stage.bound", (Value("max_records", max_records),)))
             plans.append(make_plan(bounded, refine=refine, device=device))
     return plans

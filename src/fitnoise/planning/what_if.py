@@ -1,4 +1,4 @@
-"""The price of a publication as one table's margins change, and ε as a function of δ. Data-free.
+"""The price of a publication with other margins or another number of records of a unit, and ε by δ. Data-free.
 
 Every point is a plan, certified like any other plan; nothing is interpolated. Neighbours on a curve are similar, so
 each plan starts from the weights of the plan before it.
@@ -147,6 +147,25 @@ def _eased(family: Family, domain: Domain, factors: Mapping[int, float]) -> Fami
     for i, factor in factors.items():
         numbers[i] *= factor**2 if target.kind is TargetKind.VARIANCE else factor
     return replace(family, numbers=tuple(numbers.tolist()))
+
+
+def bound_records(publication: Publication, max_records: int) -> Publication:
+    """Return the publication with another bound on the records of one unit, and without a cap.
+
+    The cap of a publication is for its own bound, and would refuse larger ones.
+
+    Args:
+        publication: The publication to change.
+        max_records: The largest number of records of one unit that are counted, at least 1.
+
+    Raises:
+        SpecError: The publication counts shares of units, or `max_records` is below 1.
+    """
+    unit = replace(publication.unit, max_records=max_records)
+    # A further unit of this name is the same unit with other neighbours.
+    units = (replace(u, max_records=max_records) if u.name == unit.name else u for u in publication.other_units)
+    parts = (replace(p, unit=unit) for p in publication.further_tables)
+    return replace(publication, unit=unit, other_units=tuple(units), further_tables=tuple(parts), cap=None)
 
 
 def sweep(

@@ -7,11 +7,12 @@
 
   // What is written in other forms than the one that was sent, and not sent yet, outlives the parts that are replaced.
   // Those that are live are sent as they are written to, and name tables by their places.
+  const isTicked = (x) => /checkbox|radio/.test(x.type);
   const known = (x) => [(x.closest("fieldset") || x.form).querySelector("legend")?.textContent, x.form.dataset.as || "",
-    x.name, /checkbox|radio/.test(x.type) ? x.value : ""].join("|");
-  const told = (x) => (x.type === "checkbox" ? x.checked : x.value);
+    x.name, isTicked(x) ? x.value : ""].join("|");
+  const told = (x) => (isTicked(x) ? x.checked : x.value);
   const given = (x) => (x.type === "radio" ? x.form.elements[x.name].value : told(x)); // of all radio buttons of a name
-  const asMade = (x) => (x.type === "checkbox" ? x.defaultChecked
+  const asMade = (x) => (isTicked(x) ? x.defaultChecked
     : x.options ? ([...x.options].find((o) => o.defaultSelected) || x.options[0] || {}).value : x.defaultValue);
   const fields = (part) => [...part.querySelectorAll("form:not([data-live]) [name]:not([type=hidden])")];
 
@@ -25,7 +26,7 @@
     for (const x of fields(part)) {
       const [now, before] = kept.get(known(x)) || [];
       if (now === undefined || before !== asMade(x)) continue;
-      if (x.type === "checkbox") x.checked = now; else x.value = now;
+      if (isTicked(x)) x.checked = now; else x.value = now;
     }
   }
 
@@ -48,12 +49,14 @@
       said.id = x.id + "-wrong";
       said.dataset.told = "1";
       said.append(...own.nodes.map((node) => node.cloneNode(true)));
-      const row = x.closest(".margin, .code-row, .span"), legend = /checkbox|radio/.test(x.type) && x.closest("fieldset")?.querySelector("legend");
+      const row = x.closest(".margin, .code-row, .span"), legend = isTicked(x) && x.closest("fieldset")?.querySelector("legend");
       if (row) row.append(said); else if (legend) legend.after(said); else x.before(said);
       x.dataset.help = x.getAttribute("aria-describedby") || "";
       x.setAttribute("aria-describedby", `${x.dataset.help} ${said.id}`.trim());
       x.setAttribute("aria-invalid", "true");
     }
+    // Costs next to fields that are not sent yet are those of before.
+    document.getElementById("bounds")?.classList.toggle("old", unsent(document.querySelector("main")).size > 0);
     // The state of a column, and of this step, with the number of its refused values.
     const words = document.getElementById("alert").dataset, wrong = (part) => part.querySelectorAll("[aria-invalid=true]").length;
     for (const x of document.querySelectorAll(".columns > fieldset")) {
@@ -74,7 +77,7 @@
   }
 
   // A field in the words of its form: the heading of its part, and its label.
-  const named = (x) => [x.closest("fieldset")?.querySelector("legend"), ...(/checkbox|radio/.test(x.type) ? [] : x.labels)]
+  const named = (x) => [x.closest("fieldset")?.querySelector("legend"), ...(isTicked(x) ? [] : x.labels)]
     .filter(Boolean).map((y) => y.textContent.replace(/[\s±]+$/, "").trim()).join(", ");
 
   // The field of a refused value; of a form that was replaced, the one in its place. The summary leads to each.

@@ -455,11 +455,16 @@ def bounds_section(plans: Sequence[Plan]) -> Section:
             "rho": plan.rho,
             "mu": plan.loss_summary.mu,
             "epsilon": plan.epsilon(),
-            "factor": max((float(p.relaxation) ** 0.5 for p in plan.groups if p.publication.budget), default=1.0),
+            "factor": margin_factor(plan),
         }
         for plan in plans
     )
     return Section(tables=(ReportTable.from_rows("bounds", columns, rows),))
+
+
+def margin_factor(plan: Plan) -> float:
+    """Return the largest factor of the requested margins that a budget allows; 1 without a budget."""
+    return max((float(p.relaxation) ** 0.5 for p in plan.groups if p.publication.budget), default=1.0)
 
 
 def units(plan: Plan) -> Iterator[Section]:
