@@ -380,18 +380,18 @@ class Strategy(GaussianDesign):
         return exact_precisions([g.scales for g in self.groups])
 
     @cached_property
-    def _profile(self) -> tuple[Fraction, ...]:
-        unit, precisions = self._precisions
+    def _record_costs(self) -> Exact:
+        """The squared cost of one record in each structured cell, in the unit of the precisions, (n_o,)."""
         total = np.zeros(self.cells, dtype=object)
-        for g, precision in zip(self.groups, precisions, strict=True):
+        for g, precision in zip(self.groups, self._precisions[1], strict=True):
             # Sectors with one weight over σ² are summed first, in 64 bits: then few long integers are multiplied.
             values, which = np.unique(precision * g.weights.astype(object), return_inverse=True)
             total = total + (values @ _summed(g.column_squares, which.ravel(), len(values)))[g.distinct[1]]
-        return tuple(Fraction(int(x), unit) for x in total)
+        return total
 
     def profile(self) -> tuple[Fraction, ...]:
         """Return the squared cost of one record in each structured cell, equal for all exchangeable values."""
-        return self._profile
+        return tuple(Fraction(int(x), self._precisions[0]) for x in self._record_costs)
 
     @property
     def group_costs(self) -> tuple[Fraction, ...]:
@@ -425,8 +425,8 @@ class Strategy(GaussianDesign):
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return max(self.profile())
         unit, grams = self._grams()
-        costs = np.array([int(x * unit) for x in self.profile()], dtype=object)
-        base, agreed = costs[:, None] + costs[None, :], {i for i, a in enumerate(self.structure.names) if a in held}
+        costs = self._record_costs
+        base, agreed = costs[:, None] + costs, {i for i, a in enumerate(self.structure.names) if a in held}
         products: Iterable[Exact] = (x for _, x in self._products(grams, frozenset(agreed)))
         if 2 ** sum(n > 1 for a, n in enumerate(self.sizes) if a not in agreed) > MAX_REPLACE_PATTERNS:
             # weight_S(T) lies between that of full agreement and that of disagreement on one attribute
@@ -554,7 +554,7 @@ class Strategy(GaussianDesign):
                 yield tuple(_max_set_cost(x, [(x, cap.limit - 1), (product, cap.limit * rest)], records) for x in base)
             return
         partners = self._partner_products(caps, adjacency)
-        costs, claimed = [int(x * partners.unit) for x in base], self._claimed(adjacency, partners)
+        costs, claimed = self._record_costs.tolist(), self._claimed(adjacency, partners)
         for cap, kinds in zip(caps, partners.by_cap, strict=True):
             others = self._partners(cap, kinds, partners.lowest)
             prices = [_max_set_cost(x, partners, records) for x, partners in zip(costs, others, strict=True)]
@@ -602,31 +602,25 @@ class Strategy(GaussianDesign):
         partners = self._partner_products(caps, adjacency) if partners is None else partners
         groups, positions = np.array(self.fixed_groups(adjacency)), np.array(cap.places)
         slots = min(cap.limit, adjacency.records)
-        costs = np.array([int(x * partners.unit) for x in self.profile()], dtype=object)
         kinds = partners.by_cap[caps.index(cap)][frozenset()]
         for group, moves in enumerate(moving):
             cells = np.flatnonzero(groups == group)
             cells = cells[np.argsort(positions[cells], kind="stable")]
             places, place_of = np.unique(positions[cells], return_inverse=True)
             if moves:
-                yield self._moving_problem(cells, place_of, costs, partners, adjacency) if slots == 1 else None
+                yield self._moving_problem(cells, place_of, partners, adjacency) if slots == 1 else None
             elif len(places) * slots > MAX_NODES:
                 yield None
             else:
                 starts = np.flatnonzero(np.diff(place_of, prepend=-1))
                 x = np.maximum.reduceat(kinds[cells][:, places], starts, axis=0).repeat(slots, 0).repeat(slots, 1)
                 compatible = (x > partners.lowest) & ~np.eye(len(x), dtype=bool)
-                largest = tuple(np.maximum.reduceat(costs[cells], starts).repeat(slots).tolist())
+                largest = tuple(np.maximum.reduceat(self._record_costs[cells], starts).repeat(slots).tolist())
                 x = np.where(compatible, x, 0)
                 yield RecordProblem(x[None], compatible[None], largest, tuple(range(len(x))), (), adjacency.records)
 
     def _moving_problem(
-        self,
-        cells: NDArray[np.intp],
-        place_of: NDArray[np.intp],
-        costs: Exact,
-        partners: _Partners,
-        adjacency: Adjacency,
+        self, cells: NDArray[np.intp], place_of: NDArray[np.intp], partners: _Partners, adjacency: Adjacency
     ) -> RecordProblem:
         """Return the problem of records in these cells, with the values of attributes in which they may differ."""
         held = frozenset.intersection(*partners.products)
@@ -635,8 +629,8 @@ class Strategy(GaussianDesign):
         x = np.stack([partners.products[held | same][np.ix_(cells, cells)] for same in agreements])
         compatible = (x > partners.lowest) & (place_of[:, None] != place_of)
         sizes = tuple(self.sizes[a] for a in free)
-        places = tuple(place_of.tolist())
-        return RecordProblem(x, compatible, tuple(costs[cells].tolist()), places, sizes, adjacency.records)
+        costs, places = tuple(self._record_costs[cells].tolist()), tuple(place_of.tolist())
+        return RecordProblem(x, compatible, costs, places, sizes, adjacency.records)
 
     def fixed_groups(self, adjacency: Adjacency) -> tuple[int, ...]:
         """Return the group of every structured cell: its joint cell along the fixed attributes of these cells."""
@@ -650,7 +644,7 @@ class Strategy(GaussianDesign):
         for a, positions in self.structure.positions(adjacency.grid).items():
             allowed &= abs(positions[:, None] - positions) >= dict(adjacency.pattern.separation).get(a, 0)
         # |X_ij| is at most max X_ii, as X is positive semidefinite.
-        lowest = -2 * max(int(x * unit) for x in self.profile()) - 1
+        lowest = -2 * max(self._record_costs) - 1
         by_cap: list[dict[frozenset[int], Exact]] = [{} for _ in caps]
         products: dict[frozenset[int], Exact] = {}
         for same, largest in self._products(grams, held):
