@@ -1,35 +1,54 @@
 """Totals counted from the data: records that are replaced within them, their prices, refusals and accounts."""
 
+import contextlib
 import itertools
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 
+import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
-from dense import kron
-from designs import cells_over, of_sectors
-from fitnoise.errors import FitnoiseError
+from dense import kron, workload_matrix, workload_variances
+from designs import cells_over, of_sectors, with_steps
+from fitnoise.errors import FitnoiseError, ReleaseError, SpecError, WorkloadError
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs._base import PublicCells
+from fitnoise.kernel.designs.witness import Claim, Closed
 from fitnoise.kernel.domain import cell_key
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account, Adjacency, Neighbours, PrivacyUnit
+from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.reading.registry import registry_record
 from fitnoise.reading.release_files import to_json
-from fitnoise.request.known_totals import KnownTotals, confirmation
+from fitnoise.request.known_totals import KnownTotals, confirmation, parse_totals
 from fitnoise_check import plan as checker
 from fitnoise_check.exact import Wrong
 from refused import refused
 from replayed_noise import Replay
-from test_known_totals import PLACES, REGISTER, STATES, files_without_charge, of_sizes
+from test_known_totals import (
+    ORDERED,
+    ORDERED_TABLES,
+    PLACES,
+    REGISTER,
+    STATES,
+    by_attributes,
+    centred_to,
+    drawn_publication,
+    files_without_charge,
+    margins_counted,
+    of_sizes,
+    possible_cells,
+)
+from tolerances import GAP, LOOSE
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 CELLS = "0123456789abcdef" * 4
@@ -90,42 +109,62 @@ def dense_rows(design):
 
 
 def largest_change(design, held, *, is_single=False):
-    """Return Δ² of records that agree on the attributes at these positions, or come and go alone: cell by cell."""
-    cells, rows = [*itertools.product(*map(range, design.sizes), range(design.cells))], [*dense_rows(design)]
+    """Return Δ² of records that agree on some attributes, or come and go alone: cell by cell.
 
-    def cost(change):
-        return sum((Fraction(int(((m @ change) ** 2).sum())) / square for m, square in rows), Fraction(0))
+    `held` has the positions of these attributes, among the exchangeable ones and then the structured ones.
+    """
+    cells = np.array([*itertools.product(*map(range, (*design.sizes, *design.structure.shape)))])
+    rows = [*dense_rows(design)]
+    unit, products = math.lcm(*(square.numerator for _, square in rows)), 0
+    for m, square in rows:
+        exact = m if abs(m).max(initial=0) < 2**20 else m.astype(object)  # 64 bits hold the products of small rows
+        products = products + (exact.T @ exact).astype(object) * int(unit / square)
+    singles = products.diagonal()
+    agree = (cells[:, None, [*held]] == cells[:, [*held]]).all(axis=-1)
+    largest = max((singles[:, None] + singles - 2 * products)[agree].max(), singles.max() if is_single else 0)
+    return Fraction(int(largest), unit)
 
-    eye = np.eye(len(cells), dtype=int)
-    pairs = itertools.combinations(range(len(cells)), 2)
-    changes = [eye[i] - eye[j] for i, j in pairs if all(cells[i][a] == cells[j][a] for a in held)]
-    return max(map(cost, [*changes, *(eye if is_single else ())]), default=Fraction(0))
 
+def draw_design(sizes, shape, rng, scale=1.0):
+    """Return a strategy of random integers on random sectors, for exchangeable and structured attributes of some sizes.
 
-def draw_design(sizes, cells, rng, scale=1.0):
-    """Return a strategy of random integers on random sectors of attributes of these sizes."""
+    In some strategies, each row has an entry of 0 in every cell of the first structured attribute.
+    """
     subsets = [tuple(a for a in range(len(sizes)) if mask >> a & 1) for mask in range(2 ** len(sizes))]
     chosen = [s for s in subsets if rng.random() < 0.7] or [subsets[-1]]
     by_size = {}
     for s in chosen:
         by_size.setdefault(len(s), {})[s] = ([[int(rng.integers(1, 5))]], scale * float(rng.integers(1, 9)))
-    groups = []
+    groups, is_centred, cells = [], rng.random() < 0.5, int(np.prod(shape, dtype=int))
     for sectors in by_size.values():
         basis = rng.integers(-3, 4, (1, cells))
+        if is_centred:
+            lines = basis.reshape(*shape[:1], -1)
+            lines[..., rng.integers(lines.shape[-1])] = 0
         groups.append(((basis + (basis == 0).all()).tolist(), sectors))
-    return of_sectors(cells_over(sizes, cells), *groups)
+    return of_sectors(cells_over(sizes, *shape), *groups)
 
 
-drawings = st.tuples(st.lists(st.integers(2, 3), min_size=1, max_size=3), st.integers(1, 3), st.integers(0, 2**32))
+drawings = st.tuples(
+    st.lists(st.integers(2, 3), min_size=1, max_size=3),
+    st.lists(st.integers(1, 3), max_size=2),
+    st.integers(0, 2**32),
+)
+
+
+def draw_held(design, rng):
+    """Return the positions and the names of some attributes, exchangeable and structured ones."""
+    names = [name for name, _ in (*design.structure.exchangeable, *design.structure.structured)]
+    held = [i for i in range(len(names)) if rng.random() < 0.5]
+    return held, tuple(names[i] for i in held)
 
 
 @given(drawings)
 def test_the_kernel_prices_records_that_agree_within(case):
-    sizes, cells, seed = case
+    sizes, shape, seed = case
     rng = np.random.default_rng(seed)
-    design = draw_design(tuple(sizes), cells, rng)
-    held = [a for a in range(len(sizes)) if rng.random() < 0.6]
-    names = tuple(f"a{a}" for a in held)
+    design = draw_design(tuple(sizes), tuple(shape), rng)
+    held, names = draw_held(design, rng)
     unit = person(*names, max_records=int(rng.integers(1, 4)))
     expected = largest_change(design, held) * unit.max_records**2
     if names:
@@ -149,25 +188,52 @@ def test_many_attributes_within_leave_few_patterns():
 
 @given(drawings)
 def test_the_kernel_measures_no_row_that_the_totals_give(case):
-    """A design exists if and only if its rows of a sector of public attributes alone change sign, or touch 0."""
-    sizes, cells, seed = case
+    """A design exists if and only if its rows of a sector of public attributes alone change sign, or touch 0.
+
+    They do so among the structured cells of each public cell. A plan may name other public cells than the unit.
+    """
+    sizes, shape, seed = case
     rng = np.random.default_rng(seed)
-    design, held = draw_design(tuple(sizes), cells, rng), {a for a in range(len(sizes)) if rng.random() < 0.6}
-    inside = [s.rows for s in design.sectors if held.issuperset(s.attributes)]
-    good = all(min(row) <= 0 <= max(row) and any(row) for rows in inside for row in rows.tolist())
-    names = tuple(f"a{a}" for a in held)
-    structure = replace(design.structure, public=PublicCells(tuple(sorted(held)), (0,) * cells))
-    if good:
-        replace(design, structure=structure).check_totals(Adjacency(person(*names)))
+    design = draw_design(tuple(sizes), tuple(shape), rng)
+    held, names = draw_held(design, rng)
+    public = PublicCells(tuple(i for i in held if i < len(sizes)), places_along(design, held))
+    coarse, structure = (replace(design.structure, public=x) for x in (PublicCells((), (0,) * design.cells), public))
+    is_good = measures_no_total(design, public)
+    if is_good:
+        of_plan = replace(design, structure=structure)
+        of_plan.check_within(Adjacency(person(*names)))
+        # the answers cost a record that is added or removed a finite amount: all their rows together
+        inside = of_plan.unit_cost(Adjacency(person(*names)))
+        assert max(design.profile()) <= inside * len(design.sectors)
         with refused("plan.within-total-measured"):
-            replace(design, structure=structure).check_totals(Adjacency(person(*names, "other")))
+            of_plan.check_within(Adjacency(person(*names, "other")))
     else:
         with refused("plan.public-total-measured"):
             replace(design, structure=structure)
+    if names and measures_no_total(design, coarse.public):
+        with contextlib.nullcontext() if is_good else refused("plan.within-total-measured"):
+            replace(design, structure=coarse).check_within(Adjacency(person(*names)))
     design.check_totals(Adjacency())
     if names:
         with refused("plan.within-total-measured"):
             design.check_totals(Adjacency(person(*names)))
+
+
+def places_along(design, held):
+    """Return the joint position of each structured cell along the structured ones among some attributes."""
+    shape, offset = design.structure.shape, len(design.sizes)
+    index = np.indices(shape).reshape(len(shape), design.cells)
+    chosen = [i - offset for i in held if i >= offset]
+    if not chosen:
+        return (0,) * design.cells
+    return tuple(np.ravel_multi_index([index[i] for i in chosen], [shape[i] for i in chosen]).tolist())
+
+
+def measures_no_total(design, public):
+    """Return True if each row of a sector of public attributes has both signs, or 0, in each public cell."""
+    inside = [s.rows for s in design.sectors if {*public.exchangeable}.issuperset(s.attributes)]
+    parts = [row[np.equal(public.places, f)] for rows in inside for row in rows for f in {*public.places}]
+    return all(min(x) <= 0 <= max(x) for x in parts) and all(any(row) for rows in inside for row in rows)
 
 
 def test_answers_of_a_plan_within_cost_a_record_that_comes_or_goes_a_finite_amount():
@@ -176,6 +242,271 @@ def test_answers_of_a_plan_within_cost_a_record_that_comes_or_goes_a_finite_amou
     come, inside = (design.unit_cost(Adjacency(person(*x, neighbours=n))) for x, n in (("", ADD), ("a", REPLACE)))
     assert come == max(design.profile())
     assert inside / 4 <= come <= inside
+
+
+def test_two_cells_of_a_total_may_lie_the_other_way_round():
+    """A triangle (±1, 0), (0, 2) and its mirror image, each around the centre (0, ±3/4): 5 within, 6.25 over all."""
+    rows = [[-4, 4, 0, -4, 4, 0], [-3, -3, 5, 3, 3, -5]]
+    design = of_sectors(cells_over((), 2, 3), (rows, {(): ([[1, 0], [0, 1]], 4.0)}))
+    assert (design.cost_squared(REPLACE, ("o0",)), design.cost_squared(REPLACE)) == (5, Fraction(25, 4))
+    # records with equal second positions: half a triangle's height to the other half, and its tip to the other tip
+    assert design.cost_squared(REPLACE, ("o1",)) == Fraction(25, 4)
+    assert design.cost_squared(REPLACE, ("o0", "o1")) == 0
+
+
+def test_an_amount_within_does_not_lower_a_price():
+    """Its knots may depend on another attribute: then two records of one amount lie between other knots."""
+    structure = with_steps(cells_over((), 2, 2), o1=(4,))
+    design = of_sectors(structure, ([[0, 4, 0, 8], [0, 0, 1, 1]], {(): ([[1, 0], [0, 1]], 1.0)}))
+    assert design.cost_squared(REPLACE, ("o0",)) == 64
+    assert design.cost_squared(REPLACE, ("o1",)) == design.cost_squared(REPLACE) == 65
+    assert design.cost_squared(REPLACE, ("o0", "o1")) == 64
+
+
+# --- structured attributes --------------------------------------------------------------------------------------------
+
+AGES = fn.Domain(f=fn.Categorical(["p", "q"]), age=fn.Ordered(0, 5), band=fn.Binned([2, 4], column="age"))
+AGE_TABLES = [fn.table("f", cumulative="age", variance=1), fn.table("band", variance=0.3), fn.table("f", variance=0.5)]
+RULED = fn.Domain(f=fn.Categorical(["p", "q"]), g=fn.Categorical(["u", "v", "w"]), e=fn.Categorical([0, 1]))
+RULED_TABLES = [fn.table("f", "g", variance=1), fn.table("g", "e", variance=0.7), fn.table("e", variance=0.2)]
+PREFIXES = fn.Domain(f=fn.Categorical(["p", "q", "r"]), x=fn.Ordered(0, 3))
+PREFIX_TABLES = [
+    fn.table("f", cumulative="x", variance=1),
+    fn.table(cumulative="x", variance=0.4),
+    fn.table("f", margin=1),
+]
+SHORT = fn.Domain(f=fn.Categorical(["p", "q"]), e=fn.Categorical([0, 1]), x=fn.Ordered(0, 2))
+STRUCTURED = {
+    "prefix next to it": (PREFIXES, PREFIX_TABLES, ("f",)),
+    "prefix": (PREFIXES, PREFIX_TABLES, ("x",)),
+    "prefix and value": (SHORT, ORDERED_TABLES, ("e", "x")),
+    "band of a column": (AGES, AGE_TABLES, ("band",)),
+    "band and value": (AGES, AGE_TABLES, ("f", "band")),
+    "with a rule": (RULED.without(f="p", g="u"), RULED_TABLES, ("g",)),
+    "with rules": (RULED.without(f="p", g="u").without(f="q", g=["v", "w"]), RULED_TABLES, ("f", "e")),
+}
+
+
+def planned_over(domain, tables, public, **settings):
+    """Return the plan of tables by a structured attribute, with totals of these data by some attributes."""
+    return fn.plan(fn.Workload(domain, tables), unit=person(*public), public=counted_here(*public), **settings)
+
+
+def possible_columns(plan, public):
+    """Return the flat possible cells of a domain, and the public cell of each."""
+    domain = plan.publication.domain
+    possible = possible_cells(domain)
+    cells, shape = np.flatnonzero(possible), [domain[a].size for a in public]
+    places = [np.indices(possible.shape)[list(domain).index(a)].ravel()[cells] for a in public]
+    return cells, np.ravel_multi_index(places, shape) if public else np.zeros(len(cells), dtype=int)
+
+
+def exact_rows(plan, cells):
+    """Return the exact answers to single records in flat cells, a column for each, and the square of each scale."""
+    domain, part = plan.publication.domain, plan.table_part
+    shape, columns = [domain[a].size for a in domain], []
+    for i in cells.tolist():
+        counted = margins_counted(np.eye(1, int(np.prod(shape)), i, dtype=int).reshape(shape), domain,
+                                  part.strategy.margins())  # fmt: skip
+        columns.append(np.concatenate(part.strategy.exact_answers(counted, plan.publication.adjacency, 10**6)))
+    squares = [Fraction(float(s)) ** 2 for scales, n in part.strategy.runs for s, k in zip(scales, n, strict=True)
+               for _ in range(k)]  # fmt: skip
+    return np.array(columns).T.astype(object), squares
+
+
+def costs_of_pairs(plan, cells, index):
+    """Return the exact cost of each two records with equal public cells, and the pairs."""
+    rows, squares = exact_rows(plan, cells)
+    unit = math.lcm(*(x.numerator for x in squares))
+    products = rows.T @ (rows * np.array([int(unit / x) for x in squares], dtype=object)[:, None])
+    costs = products.diagonal()[:, None] + products.diagonal() - 2 * products
+    pairs = np.argwhere(np.equal.outer(index, index))
+    return [Fraction(int(costs[i, j]), unit) for i, j in pairs], pairs
+
+
+def price_by_conic_program(queries, targets, index):
+    """Return the least Δ² of records replaced within public cells, of all covariances that meet the targets."""
+    lifts, sizes, basis = np.linalg.svd(centred_to(queries / np.sqrt(targets)[:, None], index), full_matrices=False)
+    rank = int((sizes > 1e-9 * sizes[0]).sum())
+    lifts, basis = lifts[:, :rank] * sizes[:rank], basis[:rank]
+    covariance, price = cp.Variable((rank, rank), PSD=True), cp.Variable()
+    conditions = [cp.sum(cp.multiply(lifts @ covariance, lifts), axis=1) <= 1]
+    for i, j in itertools.combinations(range(len(index)), 2):
+        difference = basis[:, [i]] - basis[:, [j]]
+        if index[i] == index[j] and np.abs(difference).max() > 1e-9:
+            corner = cp.reshape(price, (1, 1), order="F")
+            conditions.append(cp.bmat([[covariance, difference], [difference.T, corner]]) >> 0)
+    return cp.Problem(cp.Minimize(price), conditions).solve(solver="CLARABEL")
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_plans_of_structured_totals_are_optimal(name):
+    """The price is that of the costliest pair, and no covariance over all cells costs less than the bound."""
+    domain, tables, public = STRUCTURED[name]
+    plan = planned_over(domain, tables, public, gap=1e-7)
+    cells, index = possible_columns(plan, public)
+    assert max(costs_of_pairs(plan, cells, index)[0]) == plan.loss.cost_squared
+    assert plan.gap <= 1e-7
+    workload = plan.publication.workload
+    optimum = price_by_conic_program(
+        workload_matrix(workload)[:, cells].astype(float), workload_variances(workload), index
+    )
+    assert plan.bound * (1 - 1e-6) <= optimum <= float(plan.loss.cost_squared) * (1 + 1e-6)
+    assert [*checker.check(plan.to_json().encode())][-1].startswith("  bound as stated")
+    assert fn.Plan.from_json(plan.to_json()).to_json() == plan.to_json()
+
+
+@pytest.mark.no_cover
+@settings(max_examples=25)
+@given(st.integers(0, 2**32))
+def test_tables_within_structured_totals_follow_the_definition(seed):
+    """Ranges, groups, blocks and rules: price, answers, variances, totals and the checker, against all cells."""
+    rng = np.random.default_rng(seed)
+    domain, tables, public = drawn_publication(rng, has_bands=rng.random() < 0.5)
+    plan = None
+    # all tables may follow from the totals, or a table count no possible record
+    with contextlib.suppress(SpecError, WorkloadError):
+        plan = planned_over(domain, tables, public)
+    if plan is None:
+        return
+    part, domain, names = plan.table_part, plan.publication.domain, [t.name for t in tables]
+    assert plan.gap <= GAP
+    assert fn.Plan.from_json(plan.to_json()).to_json() == plan.to_json()
+    assert any(x.startswith("  bound as stated") for x in checker.check(plan.to_json().encode()))
+    cells, index = possible_columns(plan, public)
+    assert max(costs_of_pairs(plan, cells, index)[0]) == plan.loss.cost_squared
+    rows, squares = exact_rows(plan, cells)
+    # no row is constant in the cells of a total, and an added record costs no more than one replaced
+    single = max(sum((Fraction(int(x * x)) / s for x, s in zip(c, squares, strict=True)), Fraction(0)) for c in rows.T)
+    assert single == part.strategy.cost_squared(ADD) <= plan.loss.cost_squared
+    counts = np.zeros(possible_cells(domain).shape, dtype=int)
+    counts.ravel()[cells] = rng.integers(0, 50, len(cells))
+    totals = by_attributes(counts, domain, public)
+    lines_of = [",".join(map(str, [*(domain[a].cell_names[i] for a, i in zip(public, c, strict=True)), totals[c]]))
+                for c in np.ndindex(*totals.shape)]  # fmt: skip
+    text = "\n".join([",".join([*public, "number"]), *lines_of])
+    file = parse_totals("t.csv", text, plan.publication.public, domain)
+    counted = margins_counted(counts, domain, part.strategy.margins())
+    exact = part.strategy.exact_answers(counted, plan.publication.adjacency, 10**6)
+    rebuilt, queries = RebuiltTables(part, exact, file.numbers), workload_matrix(plan.publication.workload)
+    numbers = np.concatenate([rebuilt.table(name).ravel() for name in names])
+    np.testing.assert_allclose(numbers, queries @ counts.ravel(), atol=1e-6)
+    scaled = rows.astype(float) / np.sqrt(np.array(squares, dtype=float))[:, None]
+    solution = centred_to(queries[:, cells].astype(float), index) @ np.linalg.pinv(
+        centred_to(scaled, index), rcond=1e-9
+    )
+    stated = np.concatenate([part.table_variances(name).ravel() for name in names])
+    np.testing.assert_allclose(stated, (solution**2).sum(axis=1), rtol=LOOSE, atol=1e-7)
+    # for any answers, counts by public attributes are the integers of the file
+    result = fn.Release(plan, [y + rng.integers(-(10**6), 10**6, len(y)) for y in exact], public_totals=file)
+    for remaining in {public, public[1:], public[:1], ()}:
+        with contextlib.suppress(ReleaseError):
+            number = result.count(by=list(remaining))
+            assert np.array_equal(np.asarray(number.value), by_attributes(counts, domain, remaining))
+            assert not np.any(number.std_error)
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_a_record_replaced_within_its_cell_moves_a_release_by_the_price_at_most(name, tmp_path, monkeypatch):
+    """With replayed noise, two releases differ by the exact answers alone; for the costliest records, by the price."""
+    domain, tables, public = STRUCTURED[name]
+    plan = planned_over(domain, tables, public, source=fn.DataSource("people"))
+    cells, index = possible_columns(plan, public)
+    costs, pairs = costs_of_pairs(plan, cells, index)
+    order = np.argsort([float(x) for x in costs])
+    chosen = [pairs[order[-1]], pairs[order[len(order) // 2]]]
+    domain = plan.publication.domain
+    counts = np.zeros(possible_cells(domain).shape, dtype=int)
+    counts.ravel()[cells] = np.random.default_rng(4).integers(5, 30, len(cells))
+    released = []
+    for i, (one, other) in enumerate([(cells[0], cells[0]), *(cells[pair] for pair in chosen)]):
+        data = counts.copy()
+        data.ravel()[one] -= 1
+        data.ravel()[other] += 1
+        totals = by_attributes(data, domain, public)
+        assert np.array_equal(totals, by_attributes(counts, domain, public))
+        monkeypatch.setattr(noise, "discrete_gaussians", Replay(7).discrete_gaussians)
+        lines_of = [",".join(map(str, [*(domain[a].cell_names[j] for a, j in zip(public, c, strict=True)), totals[c]]))
+                    for c in np.ndindex(*totals.shape)]  # fmt: skip
+        (tmp_path / str(i)).mkdir()
+        (tmp_path / str(i) / "t.csv").write_text("\n".join([",".join([*public, "number"]), *lines_of, ""]))
+        released.append(
+            fn.release(
+                plan,
+                data,
+                ledger=tmp_path / str(i) / "ledger.db",
+                directory=tmp_path / str(i) / "out",
+                public=tmp_path / str(i) / "t.csv",
+                public_confirm=confirmation("t.csv", plan.publication.public, "person"),
+            )
+        )
+    reference, *others = [np.concatenate(x.answers).astype(object) for x in released]
+    squares = exact_rows(plan, cells)[1]
+    costs_of_moves = [sum((Fraction(int(x * x)) / s for x, s in zip(y - reference, squares, strict=True)), Fraction(0))
+             for y in others]  # fmt: skip
+    assert costs_of_moves == [costs[order[-1]], costs[order[len(order) // 2]]]
+    assert costs_of_moves[0] == plan.loss.cost_squared >= costs_of_moves[1]
+
+
+@pytest.mark.parametrize("name", [x for x in STRUCTURED if x not in ("prefix", "prefix and value")])
+def test_a_plan_that_measures_what_is_constant_within_is_refused(name):
+    """A row that is almost constant in the cells of each total costs nearly nothing, and would give the totals."""
+    domain, tables, public = STRUCTURED[name]
+    plan = planned_over(domain, tables, public)
+    places = np.array(plan.table_part.decomposition.public.places)
+    inside = [i for i, g in enumerate(json.loads(plan.to_json())["tables"][0]["strategy"])
+              if any({*names} <= {*public} for names in g["attributes"])]  # fmt: skip
+    assert inside
+    for i, total in itertools.product(inside, (np.ones_like(places), 1 - 2 * (places % 2), (places == places.max()))):
+        document = json.loads(plan.to_json())
+        group = document["tables"][0]["strategy"][i]
+        group["basis"] = (np.array(group["basis"]) + 10**9 * total).tolist()
+        with pytest.raises(Wrong, match="measures public totals"):
+            [*checker.check(json.dumps(document).encode())]
+        with refused("plan.public-total-measured"):
+            fn.Plan.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("name", ["prefix", "band of a column", "with a rule"])
+def test_evidence_of_two_cells_of_a_total_proves_nothing(name):
+    domain, tables, public = STRUCTURED[name]
+    plan = planned_over(domain, tables, public)
+    part, places = plan.table_part, plan.table_part.decomposition.public.places
+    pairs = part.evidence.pairs
+    origin = np.zeros_like(pairs.first_cells)
+    other = np.full_like(pairs.second_cells, next(o for o, f in enumerate(places) if f != places[0]))
+    with refused("plan.evidence-outside-within"):
+        changed_pairs = replace(pairs, first_cells=origin, second_cells=other)
+        replace(part, evidence=replace(part.evidence, pairs=changed_pairs)).bound  # noqa: B018 - it is computed
+    document = json.loads(plan.to_json())
+    weights = document["tables"][0]["weights"]
+    weights["pairs"] = [[agree, int(origin[0]), int(other[0])] for agree, _, _ in weights["pairs"]]
+    with pytest.raises(Wrong, match="a pair differs in within"):
+        [*checker.check(json.dumps(document).encode())]
+
+
+def test_no_claim_of_a_price_counts_within_totals():
+    """A claim is for a pattern of records, and a unit within attributes has none: nothing proves a lower price."""
+    plan = planned_over(*STRUCTURED["prefix"])
+    for bound in (0, 10**30):
+        claim = Claim(0, (True,), (bound,), (Closed(),))
+        strategy = replace(plan.table_part.strategy, claim=claim)
+        assert strategy.unit_cost(plan.publication.adjacency) == plan.loss.cost_squared
+        with refused("plan.price-not-proven"):
+            replace(plan.order, designs=(strategy,))
+
+
+def test_a_usual_plan_costs_units_within_structured_attributes_what_their_records_cost():
+    """Accounts of other promises: a unit within an ordered attribute is charged for pairs with equal positions."""
+    source = fn.DataSource("people")
+    plan = fn.plan(fn.Workload(ORDERED, ORDERED_TABLES), unit=person(neighbours=ADD), source=source)
+    digests = {a: cell_key(plan.publication.domain.axes, a) for a in ORDERED}
+    design = plan.table_part.strategy
+    names = [a for a, _ in (*design.structure.exchangeable, *design.structure.structured)]
+    for held in (("x",), ("f", "x"), ("e", "f", "x")):
+        stored = Account("people", person(*held), tuple((a, digests[a]) for a in held))
+        expected = largest_change(design, [names.index(a) for a in held])
+        assert plan.order.losses_of_units([stored])[stored].cost_squared == expected
 
 
 # --- units, accounts and their prices ---------------------------------------------------------------------------------

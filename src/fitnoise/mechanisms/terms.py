@@ -26,7 +26,7 @@ def terms(publication: Publication, decomposition: Decomposition) -> ObjectiveTe
     if budgets is not None:
         relative = budgets.for_structured_cells(publication.workload.domain, decomposition.structured)
     allows_add_or_remove = len(publication.adjacency.step_relations) > 1
-    held = sum(1 << i for i, a in enumerate(decomposition.exchangeable) if a in publication.unit.within)
+    held = decomposition.public if publication.unit.within else None
     set_terms = _record_sets(publication, decomposition)
     if set_terms is not None:
         return ObjectiveTerms(

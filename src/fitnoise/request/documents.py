@@ -350,8 +350,8 @@ class PublicSpec(SpecSection):
     """Numbers of records that are public. The release does not measure them, and costs less."""
 
     by: list[str] = Field(
-        description="The attributes of the totals, each shown value by value. An empty list stands for the number of "
-        "all records."
+        description="The attributes of the totals, each shown by a table. An empty list stands for the number of all "
+        "records."
     )
     source: str = Field(description="The publication that has the totals, in one line.")
     origin: str = Field(

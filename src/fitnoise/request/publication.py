@@ -1260,16 +1260,20 @@ class Publication:
         if self.public is None:
             return
         domain, public = self.workload.domain, self.public.attributes
-        # Two records that replace each other differ by the same, for any multiple of their number that answers lack.
+        free, bound = exchangeable_attributes(self.workload)
         is_fixed_size = fixes_size and not public
-        is_limited = self.unit.neighbours is Neighbours.REPLACE_ONE and not is_fixed_size
+        # Two records of one public cell differ by the same, for any multiple of the totals that answers lack.
+        is_limited = self.unit.neighbours is Neighbours.REPLACE_ONE and not (is_fixed_size or held)
+        replaced = "with replaced records and totals from elsewhere"
         refused = {
             "an id, which counts only some records of a person": self.unit.id is not None,
             "once_per, per_value, separation, fixed or sum_within_unit": bool(
                 self.unit.pattern or self.unit.sum_within_unit
             ),
             "dropped records": domain.axes.drops_values(self.source, self.unit.bound),
-            "rules about impossible cells, with replaced records": bool(domain.rules) and is_limited,
+            f"rules about impossible cells, {replaced}": bool(domain.rules) and is_limited,
+            f"ranges, groups, sums, targets by value or a shared column of {bound}, {replaced}": bool(bound)
+            and is_limited,
             "further tables": bool(self.further_tables),
             "within with further units or questions": bool(held and (self.other_units or self.questions)),
             "plans on the same records": bool(self.composed_with),
@@ -1296,18 +1300,6 @@ class Publication:
                 "The publication has public totals, and a table is a matrix of queries.",
                 "Public totals are for tables of attributes.",
                 "State the queries as tables, or remove the public totals.",
-                "No plan was made.",
-                place="public",
-            )
-        free, bound = exchangeable_attributes(self.workload)
-        if bound and is_limited:
-            raise SpecError(
-                "public-with-structure",
-                f"The publication has public totals, and its tables show {bound} by ranges, groups, sums or targets by "
-                "value, or together with another attribute of the same column.",
-                "With public totals and replaced records, tables show each attribute value by value, with one target "
-                "for all values.",
-                "Change these tables, set add-or-remove-one neighbours, or remove the public totals.",
                 "No plan was made.",
                 place="public",
             )

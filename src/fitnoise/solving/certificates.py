@@ -37,6 +37,7 @@ cost of a set multiplies diag(p) instead (:class:`DistinctRecords`).
 
 **Public totals.** Let the numbers of records by attributes F be public. In a sector of attributes of F, diag(p/r)
 becomes the covariance within cells of F. It is Σ_f (diag(p_f) − p_f p_fᵀ / Σp_f), with p_f the weights in the cell f.
+Records that are replaced within F are pairs in one cell of F each. The sum over pairs stays, as centres cancel.
 
 **Rounded bases.** A rank-deficient matrix of real numbers is answered over a basis of integers, as queries R + E close
 to R. :func:`lower_bound` subtracts the largest contribution of E from the norm of R + E. The bound is then one for the
@@ -74,6 +75,7 @@ from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Array, Floats, Indices
 from fitnoise.kernel.checks import is_integer
+from fitnoise.kernel.designs._base import PublicCells
 from fitnoise.solving.sectors import Decomposition, SectorGroup
 
 EPS = float(np.finfo(np.float64).eps)
@@ -407,7 +409,7 @@ class ObjectiveTerms:
     relative: r of every structured cell; None is 1.
     factor: g², for units of g records in one cell.
     allows_add_or_remove: True if a single record may also be added or removed, for replace-one neighbours.
-    held: The exchangeable attributes in which a record and its replacement agree, as a number with these bits.
+    held: The cells with public totals in which a record and its replacement agree; None if they can differ in all.
     distinct: The attributes in which records of a unit differ. None: no difference is known, or exchangeable attributes
         alone do not describe it.
     sets: The sets that these records can be, if they differ by structured attributes alone. Each record then stands for
@@ -421,7 +423,12 @@ class ObjectiveTerms:
     allows_add_or_remove: bool = False
     distinct: DistinctRecords | None = None
     sets: AdmissibleSets | None = None
-    held: int = 0
+    held: PublicCells | None = None
+
+    @property
+    def agreed(self) -> int:
+        """The exchangeable attributes in which a record and its replacement agree, as a number with these bits."""
+        return sum(1 << a for a in (() if self.held is None else self.held.exchangeable))
 
 
 def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> float:
@@ -542,7 +549,9 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
                 "Verify an unaltered plan, or plan again.",
                 "No bound was proven.",
             )
-        if any(terms.held & ~agree for agree in evidence.pairs.agree):
+        places, there = np.zeros(d.cells) if terms.held is None else np.array(terms.held.places), second_cells >= 0
+        is_outside = any(terms.agreed & ~agree for agree in evidence.pairs.agree)
+        if is_outside or (places[first_cells] != places[second_cells])[there].any():
             raise PlanError(
                 "evidence-outside-within",
                 "The evidence uses two records that differ in an attribute of within.",

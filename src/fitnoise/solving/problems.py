@@ -134,16 +134,22 @@ class PairKinds:
     patterns: The number of patterns.
     cells: n_o, the number of structured cells.
     has_single_records: True if single records are added and removed too; they are the last n_o kinds.
+    places: A number for each structured cell, (n_o,); the cells of a pair have equal numbers. None allows all pairs.
     """
 
     patterns: int
     cells: int
     has_single_records: bool
+    places: Indices | None = None
 
     @cached_property
     def pairs(self) -> tuple[Indices, Indices]:
         """(o, o') with o ≤ o', (h,) each."""
-        return np.triu_indices(self.cells)
+        first_cells, second_cells = np.triu_indices(self.cells)
+        if self.places is None:
+            return first_cells, second_cells
+        is_pair = self.places[first_cells] == self.places[second_cells]
+        return first_cells[is_pair], second_cells[is_pair]
 
     def __len__(self) -> int:
         return self.patterns * len(self.pairs[0]) + (self.cells if self.has_single_records else 0)

@@ -88,8 +88,9 @@ def computed(part, request, spec, size, unit):
         stacked = [
             np.sqrt(x)[:, None] / t.cells * t.queries for t, x in zip(tables, weights, strict=True) if s <= t.free
         ]
-        # The difference of two records does not depend on the number of all records.
-        root = d(s) if unit.replaces and not grid.public else within_totals(d(s), public_cells(grid, s))
+        # The difference of two records of one public cell does not depend on its total.
+        has_pairs = unit.replaces and (unit.within or not grid.public)
+        root = d(s) if has_pairs else within_totals(d(s), public_cells(grid, s))
         nu += prod(size[a] - 1 for a in s) * np.linalg.svd(np.concatenate(stacked) @ root, compute_uv=False).sum()
     bound, worst, traded = 2 * nu - q.sum() if hybrid else nu**2, None, 0
     if "margins" not in part["strategy"]:
@@ -114,14 +115,15 @@ def moments(p, pairs, grid, unit):
         root = np.diag(np.sqrt(p))
         return lambda sector: root
     need(min(map(grid.size.get, (*grid.free, *grid.axes)), default=2) > 1, "an attribute of one value", Unknown)
-    cells = prod(grid.shape)
+    cells, held = prod(grid.shape), [i for i, a in enumerate(grid.free) if a in unit.within]
+    places = [x for a, x in grid.positions().items() if a in unit.within]
 
     def of_pairs(sector):
         d = np.zeros((cells, cells))
         for weight, (agree, i, j) in zip(p, pairs, strict=True):
             d[i, i] += weight
             need(i >= 0 and (j >= 0 or (j == -1 and unit.alone)), "no such record can be added or removed")
-            need(all(agree >> grid.free.index(a) & 1 for a in unit.within), "records of a pair differ in within")
+            need(all(agree >> b & 1 for b in held) and all(x[i] == x[j] for x in places), "a pair differs in within")
             if j >= 0:
                 d[j, j] += weight
                 chi = prod(1 if agree >> grid.free.index(a) & 1 else -1 / (grid.size[a] - 1) for a in sector)

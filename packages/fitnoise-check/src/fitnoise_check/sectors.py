@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from fitnoise_check.exact import integer_matrix, inverse_squares, need, subsets
-from fitnoise_check.sets import set_costs
+from fitnoise_check.sets import joint_cells_along, set_costs
 from fitnoise_check.totals import check_rows, public_cells
 
 
@@ -50,16 +50,15 @@ class Sectors:
 
     def cost(self, unit, claim, proofs):
         """Return twice ρ of one unit."""
+        # No row is constant in the cells of totals by `within`: these are public totals, whose rows are checked above.
         own_costs, replaced, single_cost = self.own, 0, max(self.own) * unit.records**2
-        for sector, m, _ in self.parts:
-            # A row that is constant in a cell of the published totals would give these again.
-            is_free = (m.min(axis=1) <= 0).all() and (m.max(axis=1) >= 0).all() and m.any(axis=1).all()
-            need(is_free or not unit.within or not sector <= unit.within, "the plan measures the totals by within")
         if unit.replaces:
+            places = joint_cells_along(self, unit.within)
+            pairs = places[:, None] == places
             free = [a for a in self.free if a not in unit.within]
             kinds = (unit.within | same for same in subsets(free))
             products = map(self.products, kinds) if len(free) <= 14 else [self.lower_bound()]
-            replaced = max(np.max(own_costs[:, None] + own_costs - 2 * x) for x in products) * unit.records**2
+            replaced = max(np.max((own_costs[:, None] + own_costs - 2 * x)[pairs]) for x in products) * unit.records**2
         cost = max(replaced, single_cost if unit.alone else 0)
         if unit.caps:
             by_sets = min(single_cost, *set_costs(self, unit, claim, proofs))

@@ -23,6 +23,22 @@ adds up the structured cells of each cell of F. In a sector of attributes in F, 
 column of K is a mean of the columns of B in one cell of F. The answers are then A B x − A K x_F, with the price of the
 columns A (b_o − k_F). On every cell of F, each row of A_S B_S thus has an entry ≤ 0 and one ≥ 0. No row is 0. The class
 refuses other rows.
+
+**Records replaced within F.** A record and its replacement agree in attributes F. Some of F are exchangeable. Each
+structured cell o determines the others, and f(o) are its positions along them. Let T be the exchangeable attributes in
+which the two records agree. Then, over all T that have the exchangeable attributes of F, and all o, o' with f(o) =
+f(o'),
+
+    Δ² = max prof(o) + prof(o') − 2 X_T(o, o'),    X_T(o, o') = Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S².
+
+*Proof.* The replacement changes x by e_i − e_j, with i = (z, o) and j = (z', o'). In sector S, column i of the queries
+is (⊗_{a∈S} h_{z_a}) ⊗ (A B)_o, with h_v a column of H_a. A product of two columns of H_a is one number if they are
+equal, and another if not. So the products of the columns i and j over σ_S² add up to X_T(o, o'), and those of column i
+with itself to prof(o). The two records agree in F if and only if T has its exchangeable attributes and f(o) = f(o'). ∎
+
+No centre in a sector of attributes in F changes this Δ²: columns i and j lose the same k_f(o). The rows there that the
+class accepts all have a price, as a row that is constant on each cell of F would be 0. Each entry is at most a
+difference of two entries in one cell of F. So a record that is added or removed has a finite price, too.
 """
 
 from __future__ import annotations
@@ -63,7 +79,7 @@ from fitnoise.kernel.designs.query_blocks import (
     split,
 )
 from fitnoise.kernel.designs.witness import MAX_NODES, Claim, RecordProblem, invalid_claim, unproven_price
-from fitnoise.kernel.units import Adjacency, Neighbours
+from fitnoise.kernel.units import Adjacency, DomainShape, Neighbours
 
 ENTRIES_PER_BATCH = 2**20
 """The largest number of entries of a stack of exact matrices that is held at once."""
@@ -408,13 +424,18 @@ class Strategy(GaussianDesign):
         pairs = zip(self.groups, self._precisions[1], strict=True)
         return [p * g.weights.astype(object) * g.column_squares.max(axis=1).astype(object) for g, p in pairs]
 
-    def cost_squared(self, neighbours: Neighbours, held: Collection[str] = ()) -> Fraction:
+    def cost_squared(
+        self, neighbours: Neighbours, held: Collection[str] = (), grid: DomainShape | None = None
+    ) -> Fraction:
         """Return Δ² for neighbours that differ in one record.
 
-        A record and its replacement agree in the attributes `held`; of these, only exchangeable ones count.
+        A record and its replacement agree in the attributes `held`. Of these, only exchangeable ones count, and those
+        whose position each structured cell determines, by the grid of the domain. An amount does not count, as its
+        knots may depend on another attribute.
 
         Add or remove one: max_o prof(o), as exact as `profile`. Replace one: let T be the exchangeable attributes on
-        which the two records agree. The method takes the maximum, over pairs of cells and T, of
+        which the two records agree. The method takes the maximum, over all T and pairs of cells (o, o') that two such
+        records can have, of
 
             prof(o) + prof(o') − 2 Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S².
 
@@ -425,14 +446,14 @@ class Strategy(GaussianDesign):
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return max(self.profile())
         unit, grams = self._grams()
-        costs = self._record_costs
-        base, agreed = costs[:, None] + costs, {i for i, a in enumerate(self.structure.names) if a in held}
-        products: Iterable[Exact] = (x for _, x in self._products(grams, frozenset(agreed)))
+        agreed, places, _ = self._shared(Adjacency(grid=grid), {*held}.difference(dict(self.structure.steps)))
+        base, pairs = self._record_costs[:, None] + self._record_costs, np.equal.outer(places, places)
+        products: Iterable[Exact] = (x for _, x in self._products(grams, agreed))
         if 2 ** sum(n > 1 for a, n in enumerate(self.sizes) if a not in agreed) > MAX_REPLACE_PATTERNS:
             # weight_S(T) lies between that of full agreement and that of disagreement on one attribute
             products = [self._extreme(grams, np.minimum)]
         # Every X is at most that of a record with itself, so the same cell twice gives at least 0.
-        return Fraction(max(int((base - 2 * x).max()) for x in products), unit)
+        return Fraction(max(int((base - 2 * x)[pairs].max()) for x in products), unit)
 
     def unit_cost(self, adjacency: Adjacency) -> Fraction:
         """Return Δ² for one protected unit of up to g records.
@@ -444,7 +465,7 @@ class Strategy(GaussianDesign):
         """
         if adjacency.by_cell:
             return max(self.unit_profile(adjacency))
-        steps = (self.cost_squared(step, adjacency.unit.within) for step in adjacency.step_relations)
+        steps = (self.cost_squared(step, adjacency.unit.within, adjacency.grid) for step in adjacency.step_relations)
         general_cost = max(steps) * adjacency.records**2
         return min(general_cost, 4 * max(self.unit_profile(adjacency))) if adjacency.pattern else general_cost
 
@@ -498,15 +519,18 @@ class Strategy(GaussianDesign):
             raise unproven_price()
 
     def check_within(self, adjacency: Adjacency) -> None:
-        """Raise PlanError unless the attributes `within` are exchangeable ones of the public cells.
+        """Raise PlanError if a row measures totals by the attributes `within`, or cells do not determine all of these.
 
-        Then no row measures their totals (`Strategy`), and each answer differs for some two records that agree in these
-        attributes. The answers have a finite price for a record that is added or removed. Only where no record can be
-        added or removed may totals be counted from the data.
+        In a sector of these attributes, each row has an entry that is not 0. On the cells of each total, it has an
+        entry ≤ 0 and one ≥ 0. So it differs for some two records that agree in the attributes. The answers have a
+        finite price for a record that is added or removed. Only where no record can be added or removed may totals be
+        counted from the data.
         """
-        public, held = self.structure.public, adjacency.unit.within
-        names = [] if public is None else [self.structure.names[i] for i in public.exchangeable]
-        if not {*held} <= {*names} or ((held or self.fixes_size(adjacency)) and not adjacency.fixes_size):
+        held, public = adjacency.unit.within, self.structure.public
+        agreed, places, cells_each = self._shared(adjacency, held)
+        totals = PublicCells(tuple(agreed), places)
+        is_shown = public is None or cells_each != 1 or any(_measures_totals(g, totals) for g in self.groups)
+        if (held and is_shown) or ((held or self.fixes_size(adjacency)) and not adjacency.fixes_size):
             raise PlanError(
                 "within-total-measured",
                 "The plan measures a number that the published totals give, its tables lack an attribute of within, or "

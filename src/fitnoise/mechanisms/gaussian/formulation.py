@@ -70,17 +70,18 @@ class AllPairs:
                 "Nothing was planned.",
             )
         # Two records always agree in an attribute of one value, and in those of `within`.
-        always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1) | terms.held
+        always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1) | terms.agreed
         free = [a for a in range(len(d.sizes)) if not always >> a & 1]
+        places = None if terms.held is None else np.array(terms.held.places, dtype=np.intp)
         # The cost of a pair is symmetric, so unordered pairs of cells are enough; a cell pairs with itself, too.
-        half = d.cells * (d.cells + 1) // 2
+        half = sum(n * (n + 1) // 2 for n in ([d.cells] if places is None else np.bincount(places).tolist()))
         self.complete = 2 ** len(free) * half <= MAX_KINDS
         if self.complete:
             codes = [sum(1 << a for i, a in enumerate(free) if x >> i & 1) for x in range(2 ** len(free))]
         else:
             codes = [0, *(1 << a for a in free)] if (1 + len(free)) * half <= MAX_KINDS else [0]
         self.patterns = [always | code for code in codes]
-        self.kinds = problems.PairKinds(len(self.patterns), d.cells, terms.allows_add_or_remove)
+        self.kinds = problems.PairKinds(len(self.patterns), d.cells, terms.allows_add_or_remove, places)
         self._shapes = RecordPairs.from_keys((t, 0, 0) for t in self.patterns)
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:

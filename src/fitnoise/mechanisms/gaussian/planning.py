@@ -208,8 +208,8 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = in_time(publication, sectors_of(publication))
     objective = terms(publication, decomposition)
-    # The cost of two records does not depend on centres: those of the basis stay.
-    moves_centres = decomposition.has_centres and publication.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    # The number of all records has no centres to move: two records that replace each other have the same one.
+    moves_centres = decomposition.has_centres and (publication.adjacency.by_cell or bool(publication.unit.within))
     if refine and publication.adjacency.pattern:
         raise PlanError(
             "refine-with-pattern",
@@ -244,7 +244,10 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
 
     ideal_strategy = solved(SINGLE_RECORDS)
     if moves_centres:
-        bases, multiples = centred_bases(decomposition, ideal_strategy.cells)
+        # The cost of two records of one public cell does not depend on its centre. If all sectors have one of its cells
+        # as the centre, an added record costs no more than one that replaces a record of that cell.
+        centres = _first_cells(decomposition) if publication.unit.within else ideal_strategy.cells
+        bases, multiples = centred_bases(decomposition, centres)
         decomposition = sectors_of(publication, bases)
         factors = [f / x for f, x in zip(ideal_strategy.factors, multiples, strict=True)]
         ideal_strategy = replace(ideal_strategy, factors=factors)
@@ -274,6 +277,14 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
     if part.gap > goal and ideal_strategy.gap <= goal and not publication.adjacency.pattern:
         part = replace(part, status=(*part.status, status_message("report.status.solver_gap")))
     return _check_gap_and_cap(part, gap, allowance(decomposition), ", allow more iterations")
+
+
+def _first_cells(decomposition: Decomposition) -> Floats:
+    """Return 1 for the first structured cell of each public cell, and 0 for the others, (n_o,)."""
+    out = np.zeros(decomposition.cells)
+    if decomposition.public is not None:
+        out[np.unique(decomposition.public.places, return_index=True)[1]] = 1
+    return out
 
 
 def _plan_record_sets(
