@@ -16,7 +16,7 @@ from fitnoise.kernel.order import Order
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.units import Adjacency, DataSource
 from fitnoise.solving import witnesses
-from fitnoise.solving.witnesses import claimed, find_claim
+from fitnoise.solving.witnesses import claimed, find_claim, find_replaced_claim
 from refused import refused
 from test_moving_records import moving
 
@@ -38,7 +38,7 @@ def changed(design, **fields):
 
 
 def test_a_claim_is_charged_where_it_is_proven():
-    assert CLAIMED.claim == Claim(0, (True,), CLAIMED.claim.bounds, (Closed(),))
+    assert CLAIMED.claim == Claim(0, ("moving",), CLAIMED.claim.bounds, (Closed(),))
     CLAIMED.check_claim(MOVING)
     assert CLAIMED.unit_cost(MOVING) < REGIONS.unit_cost(MOVING) <= 16 * max(REGIONS.profile())
     assert order(CLAIMED).loss.rho == CLAIMED.unit_cost(MOVING) / 2
@@ -66,11 +66,13 @@ def test_a_larger_claim_is_charged_and_a_smaller_one_is_refused():
     [
         replace(CLAIMED.claim, witnesses=(Blocks(1, 0, (0,), 0),)),
         replace(CLAIMED.claim, witnesses=(Multipliers((0,), 0, ((0,),), 0),)),
-        replace(CLAIMED.claim, moving=(False,)),
+        replace(CLAIMED.claim, kinds=("places",)),
+        replace(CLAIMED.claim, kinds=("replaced",)),
+        replace(CLAIMED.claim, kinds=("others",)),
         replace(CLAIMED.claim, cap=1),
-        Claim(0, (True,) * 2, CLAIMED.claim.bounds * 2, (Closed(),) * 2),
+        Claim(0, ("moving",) * 2, CLAIMED.claim.bounds * 2, (Closed(),) * 2),
     ],
-    ids=["blocks", "multipliers", "places", "no cap", "two groups"],
+    ids=["blocks", "multipliers", "places", "replaced", "others", "no cap", "two groups"],
 )
 def test_a_claim_of_another_problem_is_refused(claim):
     with refused("plan.price-not-proven"):
@@ -83,10 +85,10 @@ def test_a_claim_of_another_problem_is_refused(claim):
         {"cap": -1},
         {"cap": 0.0},
         {"cap": True},
-        {"moving": (1,)},
-        {"moving": [True]},
-        {"moving": ()},
-        {"moving": (True, True)},
+        {"kinds": (1,)},
+        {"kinds": ["moving"]},
+        {"kinds": ()},
+        {"kinds": ("moving", "moving")},
         {"bounds": (-1,)},
         {"bounds": (3.7,)},
         {"bounds": ("3.7",)},
@@ -98,7 +100,7 @@ def test_a_claim_of_another_problem_is_refused(claim):
         {"witnesses": [Closed()]},
         {"witnesses": (Closed,)},
         {"witnesses": ("closed",)},
-        {"bounds": (), "moving": (), "witnesses": ()},
+        {"bounds": (), "kinds": (), "witnesses": ()},
     ],
     ids=str,
 )
@@ -114,7 +116,7 @@ def test_a_claim_of_a_foreign_class_is_refused():
         def proves(self, problems):
             return True
 
-    claim = Gullible(0, (True,), (1,), (Closed(),))
+    claim = Gullible(0, ("moving",), (1,), (Closed(),))
     with refused("plan.claim-invalid"):
         replace(REGIONS, claim=claim)
     with refused("plan.claim-invalid"):
@@ -125,7 +127,7 @@ def test_a_claim_of_a_foreign_class_is_refused():
             return True
 
     with refused("plan.claim-invalid"):
-        Claim(0, (True,), (1,), (Credulous(1, 0, (0,), 0),))
+        Claim(0, ("moving",), (1,), (Credulous(1, 0, (0,), 0),))
 
 
 def test_records_that_agree_in_what_is_fixed_have_a_bound_by_group():
@@ -136,7 +138,7 @@ def test_records_that_agree_in_what_is_fixed_have_a_bound_by_group():
     for bounds in ((high - 1, low), (high, low - 1), (low, high)):
         with refused("plan.price-not-proven"):
             changed(design, bounds=bounds).check_claim(STAYING)
-    one_group = changed(design, bounds=(high,), moving=(False,), witnesses=(Closed(),))
+    one_group = changed(design, bounds=(high,), kinds=("places",), witnesses=(Closed(),))
     with refused("plan.price-not-proven"):
         one_group.check_claim(STAYING)
 
@@ -156,7 +158,7 @@ def test_a_claim_that_is_proven_for_one_unit_is_charged_to_no_other_that_it_does
 def test_all_groups_are_proven_within_one_budget(monkeypatch):
     """A group that would use up the budget takes a larger bound, and the plan keeps its claim."""
     best = find_claim(TWO_GROUPS, STAYING, 0)
-    spent, problems = witness.Budget(), list(TWO_GROUPS.record_problems(STAYING, 0, best.moving))
+    spent, problems = witness.Budget(), list(TWO_GROUPS.record_problems(STAYING, 0, best.kinds))
     full = spent.sets, spent.numbers
     for problem, bound, proof in zip(problems, best.bounds, best.witnesses, strict=True):
         assert proof.proves(problem, bound, spent)
@@ -171,39 +173,58 @@ def test_all_groups_are_proven_within_one_budget(monkeypatch):
     def looser(places, moving, limit):
         """Further bounds that need fewer sets, with a proof by closed sets that closes at once."""
         yield from original(places, moving, limit)
-        yield 10**6, False, [Closed()]
+        yield 10**6, "places", [Closed()]
 
     monkeypatch.setattr(witnesses, "_bounds", looser)
     claim = find_claim(TWO_GROUPS, STAYING, 0)
-    assert claim.proves(TWO_GROUPS.record_problems(STAYING, 0, claim.moving))
+    assert claim.proves(TWO_GROUPS.record_problems(STAYING, 0, claim.kinds))
     assert sorted(claim.bounds)[-1] == 10**6
 
 
 def test_caps_without_places_have_no_problem(monkeypatch):
     """A cap of exchangeable attributes, a cap along no axis, several records in a place, and too many cells."""
 
-    def problems(adjacency, moves):
-        return list(REGIONS.record_problems(adjacency, 0, [moves]))
+    def problems(adjacency, kind):
+        return list(REGIONS.record_problems(adjacency, 0, [kind]))
 
     grid = domain_of(REGIONS)
     exchangeable = Adjacency(fn.PrivacyUnit("person", 3, once_per=["a0", "o0"]), grid=grid)
     elsewhere = Adjacency(fn.PrivacyUnit("person", 3, once_per=["elsewhere"]))
-    for adjacency, moves in ((exchangeable, False), (exchangeable, True), (elsewhere, False)):
-        assert problems(adjacency, moves) == [None]
+    for adjacency, kind in ((exchangeable, "places"), (exchangeable, "moving"), (elsewhere, "places")):
+        assert problems(adjacency, kind) == [None]
         assert find_claim(REGIONS, adjacency, 0) is None
         with refused("plan.price-not-proven"):
             CLAIMED.check_claim(adjacency)
     twice = Adjacency(fn.PrivacyUnit("person", 3, per_value={"o0": 2}), grid=grid)
-    assert problems(twice, True) == [None]
-    (places,) = problems(twice, False)
+    assert problems(twice, "moving") == [None]
+    (places,) = problems(twice, "places")
     assert (places.node_count, places.places) == (8, tuple(range(8)))
     monkeypatch.setattr(sectors, "MAX_NODES", 7)
-    assert problems(twice, False) == [None]
+    assert problems(twice, "places") == [None]
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", 1)
-    assert problems(MOVING, False) == [None]
+    assert problems(MOVING, "places") == [None]
     with refused("plan.price-not-proven"):
         CLAIMED.check_claim(MOVING)
     assert CLAIMED.unit_cost(MOVING) <= 16 * max(REGIONS.profile())
+
+
+def test_a_claim_on_replaced_records_is_charged_where_records_are_replaced():
+    replaced = replace(MOVING, unit=replace(MOVING.unit, neighbours=fn.Neighbours.REPLACE_ONE))
+    claim = find_replaced_claim(REGIONS, replaced, 0)
+    design = replace(REGIONS, claim=claim)
+    design.check_claim(replaced)
+    price = design.unit_cost(replaced)
+    assert max(CLAIMED.unit_profile(MOVING)) <= price < REGIONS.unit_cost(replaced)
+    assert design.unit_profile(replaced) == REGIONS.unit_profile(replaced)
+    with refused("plan.price-not-proven"):
+        replace(design, claim=replace(claim, bounds=(claim.bounds[0] - 1,))).check_claim(replaced)
+    # Where records are only added or removed, or agree in fixed attributes, there is no such claim.
+    staying = replace(replaced, unit=replace(replaced.unit, fixed=("a0",)))
+    for adjacency in (MOVING, staying):
+        assert find_replaced_claim(REGIONS, adjacency, 0) is None
+        with refused("plan.price-not-proven"):
+            design.check_claim(adjacency)
+        assert design.unit_cost(adjacency) == REGIONS.unit_cost(adjacency)
 
 
 def test_more_noise_leaves_no_claim():
@@ -271,7 +292,8 @@ def test_a_plan_states_its_claim_and_proofs_and_its_hash_covers_the_claim(plan):
         ("plan.claim-not-decimal", lambda t: t["cost"]["claim"]["groups"][0].update(at="-3")),
         ("plan.claim-not-decimal", lambda t: t["cost"]["claim"]["groups"][0].update(at="007")),
         ("plan.claim-not-decimal", lambda t: t["cost"]["claim"]["groups"][0].update(at=3)),
-        ("plan.plan-damaged", lambda t: t["cost"]["claim"]["groups"][0].update(of="cells")),
+        ("plan.price-not-proven", lambda t: t["cost"]["claim"]["groups"][0].update(of="cells")),
+        ("plan.price-not-proven", lambda t: t["cost"]["claim"]["groups"][0].update(of="replaced")),
         ("plan.plan-damaged", lambda t: t["proofs"][0].update(kind="trust")),
         ("plan.plan-damaged", lambda t: t["proofs"][0].update(length=1)),
         ("plan.integers-of-another-cost", lambda t: (t["cost"].pop("claim"), t.pop("proofs"))),

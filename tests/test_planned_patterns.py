@@ -237,7 +237,6 @@ def test_a_plan_cannot_claim_what_it_was_not_made_for():
 @pytest.mark.parametrize(
     ("domain", "tables", "unit"),
     [
-        (SMALL, TABLES, person(2, "t", neighbours=fn.Neighbours.REPLACE_ONE)),
         (SMALL, TABLES, person(2, "t", "o")),
         (SMALL, [fn.table("a", margin=5)], person(2, "t")),
     ],

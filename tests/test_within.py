@@ -489,7 +489,7 @@ def test_no_claim_of_a_price_counts_within_totals():
     """A claim is for a pattern of records, and a unit within attributes has none: nothing proves a lower price."""
     plan = planned_over(*STRUCTURED["prefix"])
     for bound in (0, 10**30):
-        claim = Claim(0, (True,), (bound,), (Closed(),))
+        claim = Claim(0, ("moving",), (bound,), (Closed(),))
         strategy = replace(plan.table_part.strategy, claim=claim)
         assert strategy.unit_cost(plan.publication.adjacency) == plan.loss.cost_squared
         with refused("plan.price-not-proven"):

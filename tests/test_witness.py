@@ -2,6 +2,7 @@
 
 import itertools
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,14 +30,35 @@ def drawn_problem(seed, bits):
             x[k, i, j] = x[k, j, i] = drawn_integer(draw, bits + 1) - 2**bits if signed else drawn_integer(draw, bits)
             compatible[k, i, j] = compatible[k, j, i] = places[i] != places[j] and draw.random() < 0.8
     costs = tuple(drawn_integer(draw, bits) for _ in range(n))
-    return RecordProblem(x, compatible, costs, tuple(places), sizes, int(draw.choice([1, 2, 3, 99])))
+    problem = RecordProblem(x, compatible, costs, tuple(places), sizes, int(draw.choice([1, 2, 3, 99])))
+    return in_two_parts(problem, draw) if seed % 3 == 0 and n * np.prod(sizes) < 6 else problem
+
+
+def in_two_parts(problem, draw):
+    """Return the problem of two copies of a problem's cells, with any costs between the copies."""
+    x, compatible, shape = problem.joint_costs, problem.compatible, problem.joint_costs.shape
+    across, meet, bits = np.zeros(shape, dtype=object), draw.random(shape) < 0.8, int(abs(x).max()).bit_length()
+    for k, i, j in np.ndindex(shape):
+        across[k, i, j] = across[k, j, i] = drawn_integer(draw, bits + 1) - 2**bits
+        meet[k, i, j] = meet[k, j, i]
+    return replace(
+        problem,
+        joint_costs=np.block([[x, across], [across, x]]),
+        compatible=np.block([[compatible, meet], [meet, compatible]]),
+        costs=problem.costs * 2,
+        places=(*problem.places, *(p + problem.places[-1] + 1 for p in problem.places)),
+        parts=2,
+    )
 
 
 def set_costs(problem):
     """Yield the cost of every set of records, by the definition."""
     records = list(itertools.product(range(len(problem.costs)), itertools.product(*map(range, problem.sizes))))
-    for m in range(1, min(problem.max_size, problem.places[-1] + 1) + 1):
+    half = len(problem.costs) // problem.parts
+    for m in range(1, min(problem.max_size * problem.parts, problem.places[-1] + 1) + 1):
         for chosen in itertools.combinations(records, m):
+            if max(np.bincount([o // half for o, _ in chosen])) > problem.max_size:
+                continue
             total = sum(problem.costs[o] for o, _ in chosen)
             for (i, v), (j, w) in itertools.combinations(chosen, 2):
                 same = sum((a == b) << k for k, (a, b) in enumerate(zip(v, w, strict=True)))

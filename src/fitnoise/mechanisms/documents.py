@@ -105,11 +105,8 @@ def claim_document(claim: Claim | ClusterClaim) -> dict[str, Any]:
     """Return the claimed price of the records of a unit, without its proofs."""
     if isinstance(claim, ClusterClaim):
         return {"at": str(claim.bound)}
-    places = {False: "places", True: "moving"}
-    return {
-        "cap": claim.cap,
-        "groups": [{"of": places[m], "at": str(b)} for m, b in zip(claim.moving, claim.bounds, strict=True)],
-    }
+    groups = zip(claim.kinds, claim.bounds, strict=True)
+    return {"cap": claim.cap, "groups": [{"of": kind, "at": str(bound)} for kind, bound in groups]}
 
 
 def proofs_document(claim: Claim | ClusterClaim, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -135,15 +132,14 @@ def read_claim(document: Any, proofs: Any, names: Sequence[str]) -> Claim | Clus
         return ClusterClaim(_bound(document["at"]), clusters, **entries)
     groups = document["groups"]
     bounds = tuple(_bound(g["at"]) for g in groups)
-    moving = tuple({"places": False, "moving": True}[g["of"]] for g in groups)
-    kinds = {name: kind for kind, name in _PROOFS.items()}
+    proof_kinds = {name: kind for kind, name in _PROOFS.items()}
     witnesses = []
     for proof in proofs:
         # The kernel checks the numbers of the proofs when it checks the claim.
-        kind = kinds[proof["kind"]]
+        kind = proof_kinds[proof["kind"]]
         entries = {name: _as_tuples(x) for name, x in proof.items() if name != "kind"}
         witnesses.append(kind(**entries))
-    return Claim(document["cap"], moving, bounds, tuple(witnesses))
+    return Claim(document["cap"], tuple(g["of"] for g in groups), bounds, tuple(witnesses))
 
 
 def _bound(text: Any) -> int:

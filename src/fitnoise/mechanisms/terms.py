@@ -44,15 +44,18 @@ def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, Admis
     A cap of one record separates records if it is shown in full, along structured attributes only. Sets have no more
     records than any other cap allows. Without such a cap of one, but with one cap of several records, each cell has as
     many as the cap allows. Return None if no cap is shown in full along structured attributes only, or if there
-    are several caps and none of one separates. Return None also if sets have one record only, and unless neighbours add
-    or remove one. Return None if the pattern has an attribute of a joint axis by which these tables do not count.
+    are several caps and none of one separates. Return None also if sets have one record only. Return None if the
+    pattern has an attribute of a joint axis by which these tables do not count.
+
+    Where records are replaced, the sets have records that are added and others that are removed. Both keep to the
+    pattern, and either may be none.
     """
     adjacency, indices = publication.adjacency, _positions(publication, d)
     axes = (*d.exchangeable, *indices)
     caps = [(*adjacency.shared_axes(axes, names), names, limit) for names, limit in adjacency.pattern.caps]
     flags = [bool(a) and set(a) <= indices.keys() and set(a) == set(names) for a, _, names, _ in caps]
     sharp = [a for (a, _, _, limit), is_shown in zip(caps, flags, strict=True) if is_shown and limit == 1]
-    if not adjacency.by_cell or not any(flags) or not (sharp or len(caps) == 1) or _is_partial(publication, axes):
+    if not any(flags) or not (sharp or len(caps) == 1) or _is_partial(publication, axes):
         return None
     others = [limit for (_, _, _, limit), is_shown in zip(caps, flags, strict=True) if not (is_shown and limit == 1)]
     k = 1 if sharp else min(others[0], adjacency.records)
@@ -67,7 +70,16 @@ def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, Admis
         compatible &= indices[a][:, None] == indices[a]
     positions = {a: x for x, a in enumerate(d.exchangeable)}
     fixed = tuple(sorted(positions[a] for a in adjacency.shared_axes(d.exchangeable, adjacency.pattern.fixed)[0]))
-    return (k**2, AdmissibleSets(compatible, limit, fixed, d.sizes)) if limit > 1 else None
+    if limit < 2:
+        return None
+    if adjacency.by_cell:
+        return k**2, AdmissibleSets(compatible, limit, fixed, d.sizes)
+    meet = np.ones_like(compatible)
+    if len(fixed) == len(d.sizes):
+        # Two equal records, one of them added and one removed, change nothing.
+        np.einsum("ii->i", meet)[:] = False
+    both = np.block([[compatible, meet], [meet, compatible]])
+    return k**2, AdmissibleSets(both, limit, fixed, d.sizes, parts=2)
 
 
 def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, DistinctRecords | None]:

@@ -54,6 +54,9 @@ _NUMBER_KEYS = ("decimal", "thousands")
 _DATE_KEYS = ("date", "zone")
 """The keys of a format that change numbers alone, and dates alone."""
 
+MAX_REPLACED_CELLS = 64
+"""The largest number of cells that are structured for the removed and added records of a unit: plans take a minute."""
+
 MAX_TEMPERATURE = 0.1
 """The largest temperature of an estimate: above it, small databases are smoothed too much."""
 
@@ -1436,11 +1439,23 @@ class Publication:
 
     @property
     def structured_attributes(self) -> tuple[str, ...]:
-        """Attributes that must be structured: those of cell budgets, the periods, or all used for a small database."""
+        """Attributes that must be structured: those of cell budgets, the periods, or all used for a small database.
+
+        Where records in a pattern are replaced, under zCDP, the attributes of caps of one record are structured, too. A
+        unit's removed records can lie at other values than its added ones.
+        """
         if self.small_database is not None:
             # A histogram counts every joint cell of these attributes, so none of their values can be merged into
             # groups.
             return tuple(sorted(used_attributes(self.workload)))
         if self.series is not None:
             return (self.series,)
-        return () if self.cell_budgets is None else self.cell_budgets.attributes
+        budgets = () if self.cell_budgets is None else self.cell_budgets.attributes
+        capped = {a for names, _ in self.adjacency.pattern.caps for a in names}
+        is_priced = self.privacy is Privacy.ZCDP and not self.adjacency.by_cell and not self.adjacency.pattern.fixed
+        is_priced = is_priced and all(n == 1 for _, n in self.adjacency.pattern.caps)
+        if not is_priced or not capped <= used_attributes(self.workload):
+            return budgets
+        separate = (*budgets, *sorted(capped - {*budgets}))
+        cells = math.prod(self.domain.sizes[a] for a in exchangeable_attributes(self.workload, separate)[1])
+        return separate if cells <= MAX_REPLACED_CELLS else budgets

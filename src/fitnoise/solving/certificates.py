@@ -30,10 +30,11 @@ over pairs with structured cells o, o' that agree on the exchangeable attributes
 **Sets of records.** If the records of a unit lie in different cells, p weighs sets τ of records (:class:`RecordSets`).
 In every sector diag(p) becomes
 
-    Σ_τ p_τ Σ_{i,j∈τ} E χ_S(i, j) e_i e_jᵀ.
+    Σ_τ p_τ Σ_{i,j∈τ} s_i s_j E χ_S(i, j) e_i e_jᵀ.
 
-The mean E is over the values of the two records in exchangeable attributes. If records differ only in these, the mean
-cost of a set multiplies diag(p) instead (:class:`DistinctRecords`).
+The mean E is over the values of the two records in exchangeable attributes. The sign s is 1. Where records of a unit
+are replaced, τ has records that are added and others that are removed, and s is −1 for the latter. If records differ
+only in exchangeable attributes, the mean cost of a set multiplies diag(p) instead (:class:`DistinctRecords`).
 
 **Public totals.** Let the numbers of records by attributes F be public. In a sector of attributes of F, diag(p/r)
 becomes the covariance within cells of F. It is Σ_f (diag(p_f) − p_f p_fᵀ / Σp_f), with p_f the weights in the cell f.
@@ -197,7 +198,8 @@ def agreement(values: Indices, free: Free) -> Floats:
 class RecordSets:
     """Sets of records of one unit, each record in a structured cell of its own.
 
-    cells: The cells of each set, in increasing order.
+    cells: The cells of each set, in increasing order. Where records are replaced, n_o + o stands for a record that is
+        removed from cell o, with n_o structured cells.
     agreements: For each set, True if its records agree in all exchangeable attributes. False if each record has values
         of its own, drawn uniformly, of all attributes that are not fixed. Or a tuple of these values for each record:
         only the equality of values matters, not their names.
@@ -210,10 +212,10 @@ class RecordSets:
         return len(self.cells)
 
     def indicator(self, cells: int) -> Floats:
-        """Return the indicator of the structured cells of each set, 0 or 1, (n_o, N)."""
-        out = np.zeros((cells, len(self)))
+        """Return the number of records of each set that are added in each structured cell, and removed, (2, n_o, N)."""
+        out = np.zeros((2, cells, len(self)))
         for i, chosen in enumerate(self.cells):
-            out[list(chosen), i] = 1
+            out[*divmod(np.array(chosen), cells), i] = 1
         return out
 
     def parts(self, i: int) -> list[list[int]]:
@@ -234,19 +236,23 @@ class RecordSets:
         return agreement(np.array(way, dtype=np.intp).reshape(m, -1), free)
 
     def moment(self, p: Floats, cells: int, *, free: Free) -> Floats:
-        """Return Σ p E χ over the sets, with χ of a set's records in two structured cells, (n_o, n_o).
+        """Return Σ p s sᵀ E χ over the sets, with χ of a set's records in two structured cells, (n_o, n_o).
 
         free: The attributes of the sector that are not fixed.
         """
-        v = self.indicator(cells)
+        added, removed = self.indicator(cells)
+        v = added - removed
         same, unlike = (
             [isinstance(x, bool) and (x or not free) is kind for x in self.agreements] for kind in (True, False)
         )
         # Records of independent values have no cross term.
-        out = np.asarray((v * (p * same)) @ v.T + np.diag(v @ (p * unlike)))
+        out = np.asarray((v * (p * same)) @ v.T + np.diag((added + removed) @ (p * unlike)))
         for i, way in enumerate(self.agreements):
             if not isinstance(way, bool):
-                out[np.ix_(self.cells[i], self.cells[i])] += p[i] * self.agreement(i, free)
+                is_removed, here = divmod(np.array(self.cells[i]), cells)
+                signs = 1 - 2 * is_removed
+                # A record may be added in a cell from which another one is removed.
+                np.add.at(out, np.ix_(here, here), p[i] * self.agreement(i, free) * np.outer(signs, signs))
         return out
 
     def reach(self, p: Floats, cells: int) -> Floats:
@@ -254,7 +260,7 @@ class RecordSets:
 
         The moment is ≼ the diagonal matrix of the result.
         """
-        v = self.indicator(cells)
+        v = self.indicator(cells).sum(axis=0)
         # (Σ x_i)² ≤ m Σ x_i² over the m records of a set.
         return np.asarray(v @ (p * v.sum(axis=0)))
 
@@ -264,16 +270,31 @@ class RecordSets:
 class AdmissibleSets:
     """The sets of records that one unit can have.
 
-    compatible: True for two structured cells that can hold two of its records, (n_o, n_o).
+    compatible: True for two structured cells that can hold two of its records, (n_o, n_o). Where records are replaced,
+        (2 n_o, 2 n_o): cells in which records are added come first, then those from which records are removed.
     max_records: The largest number of records of a unit.
     fixed: Positions of exchangeable attributes in which they agree.
     sizes: n_a of every exchangeable attribute.
+    parts: 2 if records are replaced, else 1. Each part of the cells has at most `max_records` records.
     """
 
     compatible: NDArray[np.bool_]
     max_records: int
     fixed: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
+    parts: int = 1
+
+    @property
+    def part_of(self) -> Indices:
+        """The part of each cell."""
+        return np.arange(self.parts).repeat(len(self.compatible) // self.parts)
+
+    def signed(self, x: Floats, *, meet: bool = True) -> Floats:
+        """Return the cost of any two records in the cells of `compatible`, from those of added records, (n_o, n_o).
+
+        meet: False if no removed record changes a number that an added one changes.
+        """
+        return x if self.parts == 1 else np.block([[x, -x * meet], [-x * meet, x]])
 
     @property
     def moving(self) -> tuple[int, ...]:
@@ -300,7 +321,8 @@ class AdmissibleSets:
                     "Verify an unaltered plan, or plan again.",
                     "No bound was proven.",
                 )
-            inside = 1 <= len(cells) <= self.max_records and cells[0] >= 0 and cells[-1] < n
+            inside = len(cells) > 0 and cells[0] >= 0 and cells[-1] < n
+            inside = inside and np.bincount(self.part_of[list(cells)]).max() <= self.max_records
             # Rising cells are different cells.
             grown = all(a < b for a, b in itertools.pairwise(cells))
             if not inside or not grown or not all(self.compatible[i, j] for i, j in itertools.combinations(cells, 2)):

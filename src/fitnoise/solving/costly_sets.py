@@ -50,22 +50,35 @@ class CostlySets:
 
     def __init__(self, admissible: AdmissibleSets) -> None:
         self.admissible = admissible
-        self._n = len(admissible.compatible)
+        self._n, self._part_of = len(admissible.compatible), admissible.part_of
 
     @cached_property
     def _all_sets(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
-        return sets_of(self.admissible.compatible, self.admissible.max_records)
+        return sets_of(self.admissible.compatible, self.admissible.max_records, parts=self.admissible.parts)
 
     def initial_sets(self) -> list[Chosen]:
-        """Return each single cell, and from each cell on one set that takes every compatible cell up to the cap."""
+        """Return each single cell, and from each cell on one set that takes every compatible cell up to the cap.
+
+        Where records are replaced, further sets alternate between added and removed records.
+        """
         out: list[Chosen] = [(o,) for o in range(self._n)]
         for o in range(self._n):
-            chosen: list[int] = []
-            for i in (*range(o, self._n), *range(o)):
-                if len(chosen) < self.admissible.max_records and self.admissible.compatible[i, chosen].all():
-                    chosen.append(i)
-            out.append(tuple(sorted(chosen)))
+            in_order = np.roll(np.arange(self._n), -o)
+            out.append(self._filled(in_order))
+            if self.admissible.parts > 1:
+                half = self._n // 2
+                out.append(self._filled((in_order + half * (np.arange(self._n) % 2)) % self._n))
         return list(dict.fromkeys(out))
+
+    def _filled(self, in_order: Indices) -> Chosen:
+        """Return the set that takes every compatible cell in this order, up to the cap."""
+        chosen: list[int] = []
+        room = [self.admissible.max_records] * self.admissible.parts
+        for i in in_order.tolist():
+            if room[self._part_of[i]] and i not in chosen and self.admissible.compatible[i, chosen].all():
+                chosen.append(i)
+                room[self._part_of[i]] -= 1
+        return tuple(sorted(chosen))
 
     def find_costliest(self, x: Floats, starts: list[Chosen], count: int) -> list[tuple[float, Chosen]]:
         """Return the largest Σ_{i,j∈τ} x_ij found with their sets, costliest first, at most `count` of them.
@@ -93,6 +106,7 @@ class CostlySets:
         inside[list(start)] = True
         single_costs, compatible, max_records = x.diagonal(), self.admissible.compatible, self.admissible.max_records
         incompatible = ~compatible & ~np.eye(self._n, dtype=bool)
+        part_of = self._part_of
         # Without a least gain, rounding could lead the climb in circles.
         min_gain = MIN_RELATIVE_GAIN * float(single_costs.max())
         for _ in range(STEPS):
@@ -102,14 +116,15 @@ class CostlySets:
             # For a cell inside, y holds its own diagonal entry, so leaving gains x_oo − 2 y_o.
             gain = np.where(inside, single_costs - 2 * y, single_costs + 2 * y)
             gain[~inside & (hit > 0)] = -np.inf
-            if inside.sum() >= max_records:
-                gain[~inside] = -np.inf
+            is_full = np.bincount(part_of[inside], minlength=self.admissible.parts) >= max_records
+            gain[~inside & is_full[part_of]] = -np.inf
             if inside.sum() == 1:
                 gain[inside] = -np.inf
             on, off = np.flatnonzero(inside), np.flatnonzero(~inside)
             # The pair that is exchanged is not together in the new set, so its entry leaves again.
             swap = (single_costs - 2 * y)[on][:, None] + (single_costs + 2 * y)[off] - 2 * x[np.ix_(on, off)]
             swap[hit[off] - incompatible[np.ix_(on, off)] > 0] = -np.inf
+            swap[is_full[part_of[off]] & (part_of[on][:, None] != part_of[off])] = -np.inf
             flip = int(np.argmax(gain))
             best_swap = np.unravel_index(int(np.argmax(swap)), swap.shape) if swap.size else None
             if best_swap is not None and swap[best_swap] > max(gain[flip], min_gain):
@@ -129,7 +144,8 @@ class CostlyMovingSets:
         self.admissible = admissible
         max_records, n = admissible.max_records, len(admissible.compatible)
         # Only the equality of values matters, and m records show at most m different values.
-        self._n, self._sizes = n, [min(admissible.sizes[a], max_records) for a in admissible.moving]
+        self._n, self._part_of = n, admissible.part_of
+        self._sizes = [min(admissible.sizes[a], max_records * admissible.parts) for a in admissible.moving]
         self.kinds = math.prod(self._sizes)
         self._incompatible = ~admissible.compatible & ~np.eye(n, dtype=bool)
 
@@ -180,10 +196,11 @@ class CostlyMovingSets:
         The set takes compatible cells in a pseudorandom order until no other fits. It is equal on every machine.
         """
         numbers = scrambled(np.arange(2 * self._n) + 2 * self._n * seed)
-        z, remaining = np.full(self._n, -1), self.admissible.max_records
+        z, room = np.full(self._n, -1), [self.admissible.max_records] * self.admissible.parts
         for o in np.argsort(numbers[: self._n]).tolist():
-            if remaining and not (self._incompatible[o] & (z >= 0)).any():
-                z[o], remaining = int(numbers[self._n + o]) % self.kinds, remaining - 1
+            if room[self._part_of[o]] and not (self._incompatible[o] & (z >= 0)).any():
+                z[o] = int(numbers[self._n + o]) % self.kinds
+                room[self._part_of[o]] -= 1
         return z
 
     def _normal_form(self, z: Indices) -> ValuedSet:
@@ -215,8 +232,9 @@ class CostlyMovingSets:
             gain = worth.copy()
             gain[on] -= mine[:, None]
             gain[off[hit[off] > 0]] = -np.inf
-            if len(on) >= self.admissible.max_records:
-                gain[off] = -np.inf
+            part_of = self._part_of
+            is_full = np.bincount(part_of[on], minlength=self.admissible.parts) >= self.admissible.max_records
+            gain[off[is_full[part_of[off]]]] = -np.inf
             best_move = np.unravel_index(int(gain.argmax()), gain.shape)
             if gain[best_move] > min_gain:
                 z[best_move[0]] = best_move[1]
@@ -228,6 +246,7 @@ class CostlyMovingSets:
             cross = sum(x[np.ix_(on, off)][:, :, None] * agree[z[on]][:, None, :] for x, agree in parts)
             swap = worth[off][None] - 2 * cross - mine[:, None, None]
             swap[hit[off][None] - incompatible[np.ix_(on, off)] > 0] = -np.inf
+            swap[is_full[part_of[off]] & (part_of[on][:, None] != part_of[off])] = -np.inf
             if not swap.size or swap.max() <= min_gain:
                 break
             i, j, w = np.unravel_index(int(swap.argmax()), swap.shape)

@@ -35,15 +35,16 @@ The first has the index of the set of m − 1 places that each set extends, (N,)
 """
 
 
-def sets_of(compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -> Sets | None:
-    """Return all sets of 1 to `max_size` pairwise compatible places; None above `limit` sets, or for too many places.
+def sets_of(compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS, parts: int = 1) -> Sets | None:
+    """Return all sets of pairwise compatible places; None above `limit` sets, or for too many places.
 
     For each size there are two arrays: the index of the smaller set that each set extends, and its places.
 
     Args:
         compatible: True for compatible places, symmetric, (n, n), n ≥ 1; the diagonal is ignored.
-        max_size: The largest number of places in a set, at least 1.
+        max_size: The largest number of places of a set in each part, at least 1.
         limit: The largest number of sets, at least 0.
+        parts: The number of parts of equally many places, one after the other.
     """
     # Places are added in increasing order, so that each set is built once.
     later = np.triu(compatible, 1)
@@ -51,25 +52,34 @@ def sets_of(compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS)
         return None
     sets, free = np.arange(len(later))[:, None], later
     out, remaining = [(sets[:, 0], sets)], limit - len(later)
-    while len(out) < max_size and free.any():
+    part_of = np.arange(len(later)) * parts // len(later)
+    while len(out) < max_size * parts:
+        if len(out) >= max_size:
+            sizes = np.stack([(part_of[sets] == part).sum(axis=1) for part in range(parts)], axis=1)
+            free = free & (sizes < max_size)[:, part_of]
+        if not free.any():
+            break
         remaining -= int(np.count_nonzero(free))
         if remaining < 0:
             return None
         parents, last = np.nonzero(free)
         sets = np.column_stack([sets[parents], last])
         out.append((parents, sets))
-        free = free[parents] & later[last] if len(out) < max_size else free
+        free = free[parents] & later[last]
     return out
 
 
-def max_cost_set(x: Exact, compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -> int | None:
-    """Return the largest Σ_{i,j∈τ} x_ij over sets τ of 1 to `max_size` pairwise compatible places.
+def max_cost_set(
+    x: Exact, compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS, parts: int = 1
+) -> int | None:
+    """Return the largest Σ_{i,j∈τ} x_ij over sets τ of pairwise compatible places.
 
     Args:
         x: The costs, symmetric, (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
         compatible: True for compatible places, symmetric, (n, n).
-        max_size: The largest number of places in a set, at least 1.
+        max_size: The largest number of places of a set in each part, at least 1.
         limit: The largest number of sets to compare.
+        parts: The number of parts of equally many places, one after the other.
 
     **Guarantees**
         * The result is the maximum itself, for integers of any size. The function returns None if it would have to
@@ -77,9 +87,9 @@ def max_cost_set(x: Exact, compatible: NDArray[np.bool_], max_size: int, limit: 
     """
     here = np.eye(len(x), dtype=bool)
     # Without negative costs, no place lowers the sum.
-    if len(x) <= max_size and (compatible | here).all() and (x >= 0).all():
+    if len(x) <= max_size * parts and (compatible | here).all() and (x >= 0).all():
         return int(x.sum())
-    sets = sets_of(compatible, max_size, limit)
+    sets = sets_of(compatible, max_size, limit, parts)
     if sets is None:
         return None
     digits, maxima = _digits(np.where(here, x, 2 * x)), []

@@ -94,13 +94,14 @@ STEP_FACTORS = tuple(2.0**-i for i in range(12))
 """The parts of a step that are tried, so that the step stays inside the barrier."""
 
 
-def bounds(x: Exact, compatible: NDArray[np.bool_], max_size: int) -> list[tuple[int, Witness]]:
-    """Return bounds on Σ_{i,j∈τ} x_ij for all sets τ of 1 to `max_size` pairwise compatible places, with witnesses.
+def bounds(x: Exact, compatible: NDArray[np.bool_], max_size: int, parts: int = 1) -> list[tuple[int, Witness]]:
+    """Return bounds on Σ_{i,j∈τ} x_ij for all sets τ of pairwise compatible places, with witnesses.
 
     Args:
         x: The costs, symmetric, (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
         compatible: True for compatible places, symmetric, (n, n).
-        max_size: The largest number of places in a set, at least 1.
+        max_size: The largest number of places of a set in each part, at least 1.
+        parts: The number of parts of equally many places, one after the other.
 
     Returns:
         The bounds, smallest first; none above `MAX_PLACES`.
@@ -109,23 +110,23 @@ def bounds(x: Exact, compatible: NDArray[np.bool_], max_size: int) -> list[tuple
         * No set costs more, for any result of floating point.
         * Every machine returns the same numbers.
     """
-    n, max_size = len(x), min(max_size, len(x))
+    n, max_size = len(x), min(max_size, len(x) // parts)
     if n > MAX_PLACES:
         return []
     diagonal = x.diagonal()
     # No set has two incompatible places, so their entries may have any value. Low ones keep the bound low.
-    x = np.where(compatible | np.eye(n, dtype=bool), x, -(diagonal[:, None] + diagonal))
+    x = np.where(compatible | np.eye(n, dtype=bool), x, -np.maximum(diagonal[:, None], diagonal))
     # Small costs are scaled up, because L is rounded to integers.
     shift = int(abs(x).max()).bit_length() - BITS
     # Fewer digits, rounded up, so that the result stays a bound.
     scaled = -(-x >> shift) if shift > 0 else x << -shift
     results: list[tuple[int, Witness]] = [
         (bound, Blocks(length, across, levels, shift))
-        for bound, (length, across, levels) in _by_blocks(scaled, max_size)
+        for bound, (length, across, levels) in _by_blocks(scaled, max_size, parts)
     ]
-    bound, (y, free, root) = _relaxed(scaled, max_size)
+    bound, (y, free, root) = _relaxed(scaled, max_size * parts)
     results.append((bound, Multipliers(y, free, root, shift)))
-    if n <= MAX_BRANCHED_PLACES:
+    if n <= MAX_BRANCHED_PLACES and parts == 1:
         few = (-(-scaled >> BITS - DIGITS)).astype(np.int64)
         lower_bound = _climbed(few, max_size)
         if lower_bound + (lower_bound >> MIN_GAIN_BITS) < min(b for b, _ in results) >> BITS - DIGITS:
@@ -179,14 +180,14 @@ def _branched(x: Integers, max_size: int, lower_bound: int) -> int | None:
     return lower_bound
 
 
-def _by_blocks(x: Exact, max_size: int) -> Iterator[tuple[int, tuple[int, int, tuple[int, ...]]]]:
-    """Yield the bounds by blocks of consecutive places, for every length that divides the places into equal blocks.
+def _by_blocks(x: Exact, max_size: int, parts: int = 1) -> Iterator[tuple[int, tuple[int, int, tuple[int, ...]]]]:
+    """Yield the bounds by blocks of consecutive places, for every length that divides each part into equal blocks.
 
     Each bound comes with the length, γ and all β.
     """
     n, here = len(x), np.eye(len(x), dtype=bool)
     total = int(x.sum() - x.trace())
-    for length in (k for k in range(1, n + 1) if n % k == 0):
+    for length in (k for k in range(1, n // parts + 1) if n // parts % k == 0):
         block_sums = x.reshape(n // length, length, n // length, length).sum(axis=(1, 3)).diagonal()
         block_sums = block_sums - x.diagonal().reshape(-1, length).sum(axis=1)
         # Any γ and β prove a bound. Means of the entries leave small remainders R.
@@ -194,10 +195,14 @@ def _by_blocks(x: Exact, max_size: int) -> Iterator[tuple[int, tuple[int, int, t
         level = block_sums // max(length * (length - 1), 1) - across
         rest = x - across - np.kron(np.diag(level), np.ones((length, length), dtype=object))
         row_costs = np.where(here, rest, np.maximum(rest, 0)).sum(axis=1).reshape(-1, length)
-        best = [0]
-        for beta, costs in zip(level.tolist(), np.sort(row_costs, axis=1)[:, ::-1].tolist(), strict=True):
+        best, in_part, each = [0], [0], n // (length * parts)
+        for b, (beta, costs) in enumerate(
+            zip(level.tolist(), np.sort(row_costs, axis=1)[:, ::-1].tolist(), strict=True), 1
+        ):
             sums = [0, *itertools.accumulate(costs)]
-            best = _joined(best, [beta * m * m + s for m, s in enumerate(sums)], max_size)
+            in_part = _joined(in_part, [beta * m * m + s for m, s in enumerate(sums)], max_size)
+            if b % each == 0:
+                best, in_part = _joined(best, in_part, n), [0]
         bound = max(across * m * m + value for m, value in enumerate(best) if m)
         yield bound, (length, across, tuple(level.tolist()))
 

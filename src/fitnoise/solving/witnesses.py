@@ -13,6 +13,7 @@ balances the largest cost of each value between them, one attribute after the ot
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -24,19 +25,22 @@ from fitnoise.kernel.designs._base import Design
 from fitnoise.kernel.designs.clusters import ClusterClaim, Costs, cluster_costs, varying
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
-from fitnoise.kernel.designs.witness import MAX_SHIFT, Budget, Claim, Closed, RecordProblem, Witness
+from fitnoise.kernel.designs.witness import MAX_NODES, MAX_SHIFT, Budget, Claim, Closed, RecordProblem, Witness
 from fitnoise.kernel.units import Adjacency
 from fitnoise.solving.moving_records import max_cost_path
 from fitnoise.solving.record_sets import MAX_SETS, max_cost_set
 from fitnoise.solving.relaxations import bounds
 
-Bound = tuple[int, bool, list[Witness]]
-"""A bound on the records of a group, True if it is on records in cells with values, and witnesses that may prove it.
+Bound = tuple[int, str, list[Witness]]
+"""A bound on the records of a group, their kind in a :class:`Claim`, and witnesses that may prove it.
 
 A group is the cells that agree in what the records of one unit have in common."""
 
 BALANCING_ROUNDS = 40
 """The number of rounds that balance the cost of every value between clusters."""
+
+SHORT_PROOF_BITS = 16
+"""A bound that is proven without sets is claimed if it is at most the 2^16-th part above the exact cost."""
 
 SMALLER_BITS = 8
 """The number of bits that λ loses where its integers were too large to be proven."""
@@ -55,12 +59,12 @@ def claimed(design: D, adjacency: Adjacency) -> D:
     if not isinstance(design, Strategy) or not adjacency.pattern:
         return design
     unclaimed = best = replace(design, claim=None)
-    lowest = max(unclaimed.unit_profile(adjacency))
-    for number in range(len(adjacency.pattern.caps)):
-        claim = find_claim(unclaimed, adjacency, number)
+    lowest = unclaimed.unit_cost(adjacency)
+    for number, find in itertools.product(range(len(adjacency.pattern.caps)), (find_claim, find_replaced_claim)):
+        claim = find(unclaimed, adjacency, number)
         if claim is not None:
             candidate = replace(unclaimed, claim=claim)
-            price = max(candidate.unit_profile(adjacency))
+            price = candidate.unit_cost(adjacency)
             best, lowest = (candidate, price) if price < lowest else (best, lowest)
     return best
 
@@ -92,14 +96,32 @@ def find_claim(strategy: Strategy, adjacency: Adjacency, number: int) -> Claim |
     )
 
 
+def find_replaced_claim(strategy: Strategy, adjacency: Adjacency, number: int) -> Claim | None:
+    """Return the claim on removed and added records together, as `find_claim` does; None if no records are replaced."""
+    (problem,) = strategy.record_problems(adjacency, number, ["replaced"])
+    if problem is None or problem.node_count > MAX_NODES:
+        return None
+    x, compatible, _, _ = problem.nodes
+    above = max_cost_set(x, compatible, problem.max_size, parts=problem.parts)
+    # A proof by closed sets looks at up to MAX_SETS sets whenever the plan is read.
+    relaxed = bounds(problem.relaxed, np.ones_like(compatible), problem.max_size, problem.parts)
+    if above is not None:
+        relaxed = [(bound, witness) for bound, witness in relaxed if bound <= above + (above >> SHORT_PROOF_BITS)]
+        relaxed.append((above, Closed()))
+    for bound, witness in relaxed:
+        if witness.proves(problem, bound, Budget()):
+            return Claim(number, ("replaced",), (bound,), (witness,))
+    return None
+
+
 def _find_claim(strategy: Strategy, adjacency: Adjacency, number: int, *, shared: bool) -> Claim | None:
     """Return the claim of `find_claim`, proven within one budget for all groups.
 
     shared: True if a group may take no more than an equal share of what is left; else it may take all of it.
     """
     count = max(strategy.fixed_groups(adjacency)) + 1
-    of_places = strategy.record_problems(adjacency, number, [False] * count)
-    of_moving = strategy.record_problems(adjacency, number, [True] * count)
+    of_places = strategy.record_problems(adjacency, number, ["places"] * count)
+    of_moving = strategy.record_problems(adjacency, number, ["moving"] * count)
     entries, budget = [], Budget()
     for i, (places, moving) in enumerate(zip(of_places, of_moving, strict=True)):
         parts = count - i if shared else 1
@@ -107,8 +129,8 @@ def _find_claim(strategy: Strategy, adjacency: Adjacency, number: int, *, shared
         if entry is None:
             return None
         entries.append(entry)
-    moves, values, proofs = zip(*entries, strict=True)
-    return Claim(number, moves, values, proofs)
+    kinds, values, proofs = zip(*entries, strict=True)
+    return Claim(number, kinds, values, proofs)
 
 
 def find_cluster_claim(costs: Costs, sizes: Sequence[int]) -> ClusterClaim | None:
@@ -169,23 +191,22 @@ def _balanced(
 
 def _proven(
     places: RecordProblem, moving: RecordProblem | None, limit: int, budget: Budget, parts: int
-) -> tuple[bool, int, Witness] | None:
+) -> tuple[str, int, Witness] | None:
     """Return the smallest bound of a group that one of its witnesses proves with a part of a budget, and take it.
 
-    The result is True if the bound is on records in cells with values, the bound, and the witness. None if no bound is
-    proven.
+    The result is the kind of the records, the bound, and the witness. None if no bound is proven.
 
     parts: The number by which what is left of the budget is divided.
     """
-    for bound, moves, witnesses in sorted(_bounds(places, moving, limit), key=lambda entry: entry[0]):
-        problem = moving if moves else places
+    for bound, kind, witnesses in sorted(_bounds(places, moving, limit), key=lambda entry: entry[0]):
+        problem = moving if kind == "moving" else places
         for witness in witnesses:
             # A try that fails takes nothing: the kernel checks only the witnesses of the claim.
             part = Budget()
             sets, numbers = part.sets, part.numbers = budget.sets // parts, budget.numbers // parts
             if problem is not None and witness.proves(problem, bound, part):
                 budget.take(sets - part.sets, numbers - part.numbers)
-                return moves, bound, witness
+                return kind, bound, witness
     return None
 
 
@@ -197,20 +218,20 @@ def _bounds(places: RecordProblem, moving: RecordProblem | None, limit: int) -> 
         moving: The problem of cells with values; None if records may share a place.
         limit: The largest number of sets that are compared.
     """
-    nodes, max_size = places.nodes, places.max_size
-    above = max_cost_set(nodes.x, nodes.compatible, max_size, limit)
+    (x, compatible, _, _), max_size = places.nodes, places.max_size
+    above = max_cost_set(x, compatible, max_size, limit)
     if above is not None:
-        yield above, False, [Closed()]
+        yield above, "places", [Closed()]
     else:
-        results = bounds(nodes.x, nodes.compatible, max_size)
+        results = bounds(x, compatible, max_size)
         if not results:
             return
         above = results[0][0]
-        yield from ((bound, False, [witness]) for bound, witness in results)
+        yield from ((bound, "places", [witness]) for bound, witness in results)
     # Without values, and with one cell a place, this is the problem of the places again.
     if moving is not None and (moving.sizes or moving.places[-1] + 1 < len(moving.places)):
         path = max_cost_path(
             moving.joint_costs, moving.compatible, moving.costs, moving.places, moving.sizes, max_size, above
         )
         if path is not None:
-            yield path, True, [Closed()]
+            yield path, "moving", [Closed()]

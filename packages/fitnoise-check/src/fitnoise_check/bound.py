@@ -160,40 +160,39 @@ def achieved(tables, groups, size, grid):
 def of_sets(p, sets, grid, unit):
     """Return a function that gives the root of D_S of a sector, from weights of sets of records."""
     coordinates = grid.positions()
-    need(
-        all(max_records == 1 and names <= {*coordinates} for names, max_records in unit.caps),
-        "several records of a unit may be equal",
-        Unknown,
-    )
-    need(not unit.replaces and len(p) == len(sets), "the plan does not have one weight for each set of records")
+    is_known = all(max_records == 1 and names <= {*coordinates} for names, max_records in unit.caps)
+    need(is_known, "several records of a unit may be equal", Unknown)
+    need(len(p) == len(sets), "the plan does not have one weight for each set of records")
+    need(unit.alone or not unit.replaces, "a set of records needs records that can be added or removed alone")
+    n = prod(grid.shape)
     free = [a for a in grid.free if a not in unit.fixed]
     for way, *cells in sets:
         is_valid = type(way) is bool or (type(way) is list and [len(free)] * len(cells) == [len(v) for v in way])
-        need(is_valid and 0 < len(cells) <= unit.records, "one unit cannot have a set of records of the plan")
+        # Numbers from n on are cells from which records are removed.
+        parts = [[i % n for i in cells if i // n == part] for part in range(1 + unit.replaces)]
+        is_valid = is_valid and cells and max(map(len, parts)) <= unit.records
+        need(is_valid and sum(map(len, parts)) == len(cells), "one unit cannot have a set of records of the plan")
         agreed = [x for v in ([] if type(way) is bool else way) for x in zip(free, v, strict=True)]
         need(all(type(v) is int and 0 <= v < grid.size[a] for a, v in agreed), "an attribute lacks a value")
-        need(min(cells) >= 0 and len({*cells}) == len(cells), "a set of records does not name different cells")
-        for i, j in combinations(cells, 2):
+        need(len({*cells}) == len(cells), "a set of records does not name different cells")
+        for i, j in (pair for part in parts for pair in combinations(part, 2)):
             differ = {a for a, x in coordinates.items() if x[i] != x[j]}
             is_one_unit = not differ & unit.fixed and all(differ & names for names, _ in unit.caps)
             is_separated = all(abs(coordinates[a][i] - coordinates[a][j]) >= n for a, n in unit.far.items())
             need(is_one_unit and is_separated, "one unit cannot have the records of a set of the plan")
 
     def moment(sector):
-        d = np.zeros((prod(grid.shape), prod(grid.shape)))
+        d = np.zeros((n, n))
         for weight, (way, *cells) in zip(p, sets, strict=True):
-            cell_array = np.array(cells)
+            removed, cell_array = divmod(np.array(cells), n)
             if type(way) is bool:
-                d[(cell_array[:, None], cell_array) if way or sector <= unit.fixed else (cell_array, cell_array)] += (
-                    weight
-                )
-                continue
-            values = [dict(zip(free, v, strict=True)) for v in way]
-            moving = sector.intersection(free)
-            chi = [
-                [prod(1 if v[a] == w[a] else -1 / (grid.size[a] - 1) for a in moving) for w in values] for v in values
-            ]
-            d[cell_array[:, None], cell_array] += weight * np.array(chi)
+                chi = np.eye(len(cells)) if not (way or sector <= unit.fixed) else np.ones(len(cells) ** 2)
+            else:
+                values, moving = [dict(zip(free, v, strict=True)) for v in way], sector.intersection(free)
+                pairs = ((v, w) for v in values for w in values)
+                chi = [prod(1 if v[a] == w[a] else -1 / (grid.size[a] - 1) for a in moving) for v, w in pairs]
+            signs = np.outer(1 - 2 * removed, 1 - 2 * removed)
+            np.add.at(d, (cell_array[:, None], cell_array), weight * np.reshape(chi, (-1, len(cells))) * signs)
         values, vectors = np.linalg.eigh(d)
         return vectors * np.sqrt(np.maximum(values, 0))
 

@@ -61,6 +61,8 @@ class Sectors:
             replaced = max(np.max((own_costs[:, None] + own_costs - 2 * x)[pairs]) for x in products) * unit.records**2
         cost = max(replaced, single_cost if unit.alone else 0)
         if unit.caps:
-            by_sets = min(single_cost, *set_costs(self, unit, claim, proofs))
-            cost = min(cost, 4 * by_sets) if unit.replaces else by_sets  # the removed records, and the added ones
+            by_sets, replaced = set_costs(self, unit, claim, proofs)
+            by_sets = min(single_cost, *by_sets)
+            # The removed records cost at most as much as the added ones, and both together four times that.
+            cost = min(cost, 4 * by_sets, *replaced) if unit.replaces else by_sets
         return Q(int(cost), self.unit)

@@ -47,7 +47,17 @@ def joint_cells_along(sectors, names):
 
 
 def set_costs(sectors, unit, claim, proofs):
-    """Yield each bound on the cost of the records of a unit in a pattern: section 4."""
+    """Return the bounds on the cost of the records of a unit in a pattern, and those of replaced ones: section 4."""
+    bounds, claims = [*unclaimed(sectors, unit, results := [*partners(sectors, unit)])], []
+    if claim is not None:
+        need(0 <= claim["cap"] < len(unit.caps), "the claim names a cap that the pattern does not have")
+        claims.append(claimed(sectors, unit, results[claim["cap"]], claim, proofs))
+    is_replaced = claim is not None and claim["groups"][0]["of"] == "replaced"
+    return (bounds, claims) if is_replaced else (bounds + claims, [])
+
+
+def unclaimed(sectors, unit, results):
+    """Yield the two bounds of each cap."""
     g, results = unit.records, [*partners(sectors, unit)]
     for names, joint_cells, max_records, best, _ in results:
         sums, room, upper_bounds = [], max_records * prod(sectors.size[a] for a in names), [0]
@@ -75,9 +85,6 @@ def set_costs(sectors, unit, claim, proofs):
                 sum(x * max(0, min(room, m - i * room)) for i, x in enumerate(sorted(top.values())[::-1]))
             )
         yield max(upper_bounds)
-    if claim is not None:
-        need(0 <= claim["cap"] < len(unit.caps), "the claim names a cap that the pattern does not have")
-        yield claimed(sectors, unit, results[claim["cap"]], claim, proofs)
 
 
 def claimed(sectors, unit, cap, claim, proofs):
@@ -96,8 +103,10 @@ def claimed(sectors, unit, cap, claim, proofs):
         if stated["of"] == "places":
             problem = by_place(sectors, joint_cells, cells, slots, {c: x for (_, c), x in partner_products.items()})
         else:
-            need(stated["of"] == "moving" and slots == 1, "the claim is for records of an unknown kind")
-            problem = by_node(sectors, joint_cells, cells, unit.records, all_products, low)
+            need(stated["of"] in ("moving", "replaced") and slots == 1, "the claim is for records of an unknown kind")
+            parts = 1 + (stated["of"] == "replaced")
+            need(parts == 1 or (unit.replaces and not unit.fixed), "the claim is for records that are not replaced")
+            problem = by_node(sectors, joint_cells, cells, unit.records, all_products, low, parts)
         costs.append(int(stated["at"]))
         need(proven(problem, unit.records, costs[-1], proof), "the claimed price is not proven")
     return max(costs)
@@ -114,21 +123,27 @@ def by_place(sectors, joint_cells, cells, slots, partner_products):
             x[i, j] = max(sectors.own[o] for o in cells_of[p[0]])
         elif pairs:
             x[i, j], compatible[i, j] = max(pairs), True
-    return x, compatible, [*range(len(nodes))], [()] * len(nodes)
+    return x, compatible, [*range(len(nodes))], [()] * len(nodes), 1
 
 
-def by_node(sectors, joint_cells, cells, max_records, all_products, low):
-    """Return the problem of moving records: a node for each cell and all values in which records may differ."""
+def by_node(sectors, joint_cells, cells, max_records, all_products, low, parts):
+    """Return the problem of moving records: a node for each cell and all values in which records may differ.
+
+    With two parts, the nodes of added records come first, and then those of removed ones.
+    """
     free = sorted(frozenset.union(*all_products) - (held := frozenset.intersection(*all_products)))
     where = np.unique(joint_cells[cells], return_inverse=True)[1]
-    room = [min(sectors.size[a], max_records) for a in free]
+    room = [min(sectors.size[a], max_records * parts) for a in free]
     nodes = [(o, p, v) for o, p in zip(cells, where.tolist(), strict=True) for v in product(*map(range, room))]
+    nodes = [(s, o, p + s * (max(where) + 1), v) for s in range(parts) for o, p, v in nodes]
     need(len(nodes) <= 2**10, "moving records have too many cells and values", Unknown)
     x, compatible = np.zeros((len(nodes),) * 2, dtype=object), np.zeros((len(nodes),) * 2, dtype=bool)
-    for (i, (o, p, v)), (j, (u, q, w)) in product(enumerate(nodes), enumerate(nodes)):
+    for (i, (s, o, p, v)), (j, (r, u, q, w)) in product(enumerate(nodes), enumerate(nodes)):
         same = held | {a for a, b, c in zip(free, v, w, strict=True) if b == c}
         if i == j:
             x[i, j] = sectors.own[o]
+        elif s != r:
+            x[i, j], compatible[i, j] = -sectors.products(same)[o, u], (o, v) != (u, w)
         elif p != q and all_products[same][o, u] > low:
             x[i, j], compatible[i, j] = all_products[same][o, u], True
-    return x, compatible, [p for _, p, _ in nodes], [v for *_, v in nodes]
+    return x, compatible, [p for _, _, p, _ in nodes], [v for *_, v in nodes], parts

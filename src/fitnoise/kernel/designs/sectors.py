@@ -460,14 +460,16 @@ class Strategy(GaussianDesign):
 
         Where neighbours add or remove a record, this is the largest value of :meth:`unit_profile`. Where they replace
         one, a pattern gives a second bound. The records that are removed cost at most `unit_profile`, and so do those
-        that are added. Both together cost at most four times that. The method returns the smaller of this and the bound
-        for any records.
+        that are added. Both together cost at most four times that. A claim may give a third one, on both together. The
+        method returns the smallest of these and of the bound for any records.
         """
         if adjacency.by_cell:
             return max(self.unit_profile(adjacency))
         steps = (self.cost_squared(step, adjacency.unit.within, adjacency.grid) for step in adjacency.step_relations)
-        general_cost = max(steps) * adjacency.records**2
-        return min(general_cost, 4 * max(self.unit_profile(adjacency))) if adjacency.pattern else general_cost
+        bounds = [max(steps) * adjacency.records**2]
+        if adjacency.pattern:
+            bounds += [4 * max(self.unit_profile(adjacency)), *map(max, self._claimed(adjacency, "replaced"))]
+        return min(bounds)
 
     def unit_profile(self, adjacency: Adjacency) -> tuple[Fraction, ...]:
         """Return h(o) of each structured cell; added, or removed, records of one unit cost at most their mean h.
@@ -507,15 +509,13 @@ class Strategy(GaussianDesign):
         records fits all pairs. Means add: several designs on the same records cost together at most the largest value
         of the sum of their h.
         """
-        best = super().unit_profile(adjacency)
-        caps = self.caps(adjacency)
-        for prices in self._in_pattern(caps, adjacency) if any(caps) else ():
-            best = min(best, prices, key=max)
-        return best
+        caps = [cap for cap in self.caps(adjacency) if cap is not None]
+        prices = self._in_pattern(caps, adjacency) if caps else ()
+        return min([super().unit_profile(adjacency), *prices, *self._claimed(adjacency, "places", "moving")], key=max)
 
     def check_claim(self, adjacency: Adjacency) -> None:
         """Raise PlanError unless the witnesses prove the claim for this adjacency."""
-        if self.claim is not None and self._claimed(adjacency) is None:
+        if self.claim is not None and not self._claimed(adjacency, "places", "moving", "replaced"):
             raise unproven_price()
 
     def check_within(self, adjacency: Adjacency) -> None:
@@ -568,93 +568,93 @@ class Strategy(GaussianDesign):
         """True if pairs of records are too many to examine."""
         return sum(map(len, self.groups)) * self.cells**2 << sum(n > 1 for n in self.sizes) > MAX_PRODUCTS
 
-    def _in_pattern(self, all_caps: Sequence[Cap | None], adjacency: Adjacency) -> Iterator[tuple[Fraction, ...]]:
-        """Yield the h of all cells by each cap and each method of :meth:`unit_profile`."""
-        base, records, caps = self.profile(), adjacency.records, [cap for cap in all_caps if cap is not None]
+    def _in_pattern(self, caps: Sequence[Cap], adjacency: Adjacency) -> Iterator[tuple[Fraction, ...]]:
+        """Yield the h of all cells by each cap and each method of :meth:`unit_profile` without a claim."""
+        base, records = self.profile(), adjacency.records
         if self._is_large:
             for cap in caps:  # Two records that share their joint cell cost at most the mean of both.
                 rest = len({*cap.places}) * math.prod(self.sizes[i] for i in cap.exchangeable) - 1
                 product = min(max(base), self.largest_product(cap)) if rest else max(base)
                 yield tuple(_max_set_cost(x, [(x, cap.limit - 1), (product, cap.limit * rest)], records) for x in base)
             return
-        partners = self._partner_products(caps, adjacency)
-        costs, claimed = self._record_costs.tolist(), self._claimed(adjacency, partners)
+        partners, costs = self._partner_products(caps, adjacency), self._record_costs.tolist()
         for cap, kinds in zip(caps, partners.by_cap, strict=True):
             others = self._partners(cap, kinds, partners.lowest)
             prices = [_max_set_cost(x, partners, records) for x, partners in zip(costs, others, strict=True)]
             yield tuple(Fraction(x, partners.unit) for x in prices)
             if self.cells * records <= MAX_PRODUCTS:
                 yield (Fraction(self._different(cap, costs, others, records), partners.unit),) * self.cells
-            # By identity: the pattern may have two equal caps, and the claim is for one of them.
-            if claimed is not None and self.claim is not None and cap is all_caps[self.claim.cap]:
-                yield claimed
 
-    def _claimed(self, adjacency: Adjacency, partners: _Partners | None = None) -> tuple[Fraction, ...] | None:
-        """Return the h of all cells that is claimed, or None unless it is proven for this adjacency."""
-        claim, caps = self.claim, self.caps(adjacency)
-        if claim is None or self._is_large or claim.cap >= len(caps):
-            return None
-        groups = self.fixed_groups(adjacency)
+    def _claimed(self, adjacency: Adjacency, *kinds: str) -> list[tuple[Fraction, ...]]:
+        """Return the h of all cells that is claimed of records of these kinds, if it is proven for this adjacency."""
+        claim, groups = self.claim, self.fixed_groups(adjacency)
         # A bound of its own for each group: with fewer, cells would have none.
-        if len(claim.bounds) != max(groups) + 1:
-            return None
-        problems = self.record_problems(adjacency, claim.cap, claim.moving, partners)
-        if not claim.proves(problems):
-            return None
-        unit = self._precisions[0]
-        return tuple(Fraction(claim.bounds[group], unit) for group in groups)
+        if claim is None or not {*claim.kinds} <= {*kinds} or len(claim.bounds) != max(groups) + 1:
+            return []
+        if not claim.proves(self.record_problems(adjacency, claim.cap, claim.kinds)):
+            return []
+        return [tuple(Fraction(claim.bounds[group], self._precisions[0]) for group in groups)]
 
     def record_problems(
-        self, adjacency: Adjacency, number: int, moving: Sequence[bool], partners: _Partners | None = None
+        self, adjacency: Adjacency, number: int, kinds: Sequence[str]
     ) -> Iterator[RecordProblem | None]:
         """Yield the problem of each group of cells that agree in the fixed attributes; None where no claim is checked.
 
         That is so where the cap gives no bound or has exchangeable attributes, and where pairs or places are too many.
-        For cells with values it is so where the cap allows more than one record, too.
+        For cells with values it is so where the cap allows more than one record, too. For replaced records it is so if
+        the pattern has fixed attributes, or the neighbours add or remove records.
 
         Args:
             adjacency: The neighbour relation, with a pattern.
             number: The index of the cap among those of the pattern.
-            moving: For each group, True for records in cells with values, and False for places.
-            partners: The products of records, if they were computed before.
+            kinds: The records of each group, as in a :class:`Claim`.
         """
         all_caps = self.caps(adjacency)
-        cap, caps = all_caps[number], [x for x in all_caps if x is not None]
-        if cap is None or self._is_large or cap.exchangeable:
-            yield from (None for _ in moving)
+        cap, caps = next(iter(all_caps[number:]), None), [x for x in all_caps if x is not None]
+        is_foreign = "replaced" in kinds and (adjacency.by_cell or adjacency.pattern.fixed)
+        if cap is None or self._is_large or cap.exchangeable or is_foreign:
+            yield from (None for _ in kinds)
             return
-        partners = self._partner_products(caps, adjacency) if partners is None else partners
+        partners = self._partner_products(caps, adjacency)
         groups, positions = np.array(self.fixed_groups(adjacency)), np.array(cap.places)
-        slots = min(cap.limit, adjacency.records)
-        kinds = partners.by_cap[caps.index(cap)][frozenset()]
-        for group, moves in enumerate(moving):
+        slots, products = min(cap.limit, adjacency.records), partners.by_cap[caps.index(cap)][frozenset()]
+        for group, kind in enumerate(kinds):
             cells = np.flatnonzero(groups == group)
             cells = cells[np.argsort(positions[cells], kind="stable")]
             places, place_of = np.unique(positions[cells], return_inverse=True)
-            if moves:
-                yield self._moving_problem(cells, place_of, partners, adjacency) if slots == 1 else None
-            elif len(places) * slots > MAX_NODES:
+            if kind in ("moving", "replaced") and slots == 1:
+                yield self._moving_problem(cells, place_of, partners, adjacency, 1 + (kind == "replaced"))
+            elif kind != "places" or len(places) * slots > MAX_NODES:
                 yield None
             else:
                 starts = np.flatnonzero(np.diff(place_of, prepend=-1))
-                x = np.maximum.reduceat(kinds[cells][:, places], starts, axis=0).repeat(slots, 0).repeat(slots, 1)
+                x = np.maximum.reduceat(products[cells][:, places], starts, axis=0).repeat(slots, 0).repeat(slots, 1)
                 compatible = (x > partners.lowest) & ~np.eye(len(x), dtype=bool)
                 largest = tuple(np.maximum.reduceat(self._record_costs[cells], starts).repeat(slots).tolist())
                 x = np.where(compatible, x, 0)
                 yield RecordProblem(x[None], compatible[None], largest, tuple(range(len(x))), (), adjacency.records)
 
     def _moving_problem(
-        self, cells: NDArray[np.intp], place_of: NDArray[np.intp], partners: _Partners, adjacency: Adjacency
+        self, cells: NDArray[np.intp], place_of: NDArray[np.intp], partners: _Partners, adjacency: Adjacency, parts: int
     ) -> RecordProblem:
-        """Return the problem of records in these cells, with the values of attributes in which they may differ."""
+        """Return the problem of records in these cells, with the values of attributes in which they may differ.
+
+        With two parts, it is about records that are replaced.
+        """
         held = frozenset.intersection(*partners.products)
         free = sorted(frozenset.union(*partners.products) - held)
-        agreements = (frozenset(a for i, a in enumerate(free) if code >> i & 1) for code in range(2 ** len(free)))
-        x = np.stack([partners.products[held | same][np.ix_(cells, cells)] for same in agreements])
-        compatible = (x > partners.lowest) & (place_of[:, None] != place_of)
-        sizes = tuple(self.sizes[a] for a in free)
-        costs, places = tuple(self._record_costs[cells].tolist()), tuple(place_of.tolist())
-        return RecordProblem(x, compatible, costs, places, sizes, adjacency.records)
+        agreements = [held.union(a for i, a in enumerate(free) if code >> i & 1) for code in range(2 ** len(free))]
+        x = np.stack([partners.products[same][np.ix_(cells, cells)] for same in agreements])
+        compatible, costs = (x > partners.lowest) & (place_of[:, None] != place_of), self._record_costs[cells]
+        if parts > 1:
+            # Any record may be removed while any other one is added. Two equal ones cancel.
+            products, others = dict(self._products(self._grams()[1], held)), np.ones_like(compatible)
+            across = -np.stack([products[same][np.ix_(cells, cells)] for same in agreements])
+            np.einsum("ii->i", others[-1])[:] = False
+            x, compatible = np.block([[x, across], [across, x]]), np.block([[compatible, others], [others, compatible]])
+            costs, place_of = np.tile(costs, 2), np.concatenate([place_of, place_of + place_of[-1] + 1])
+        sizes, places = tuple(self.sizes[a] for a in free), tuple(place_of.tolist())
+        return RecordProblem(x, compatible, tuple(costs.tolist()), places, sizes, adjacency.records, parts)
 
     def fixed_groups(self, adjacency: Adjacency) -> tuple[int, ...]:
         """Return the group of every structured cell: its joint cell along the fixed attributes of these cells."""

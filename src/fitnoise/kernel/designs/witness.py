@@ -6,10 +6,16 @@ a price.
 | symbol | meaning |
 |---|---|
 | i, j | nodes: a cell, with values of the attributes in which records of the unit may differ |
-| T | a unit's records: nodes in different places, at most g of them, any two compatible |
+| T | a unit's records: nodes in different places, any two compatible, at most g of them in each part of the places |
 | X (n, n) | integer cost of two records by their nodes; X_ii is that of one record |
 | v(T), b | Σ_{i,j∈T} X_ij; the claim v(T) ≤ b |
 | k | the number of records that a set may still gain |
+| h | the number of parts: 1, or 2 for removed and added records |
+
+**Removed and added records.** Records of one unit are replaced: those of T₋ are removed and those of T₊ added. The data
+change by the difference of both. So they cost Σ X within T₋ and within T₊, less twice the sum of X between them. With
+a second node for each cell and values, this is v(T) for T = T₋ ∪ T₊, and −X between nodes of different parts. A record
+of both sets cancels. So the check takes a node and its second node as incompatible.
 
 **Statement.** If a check returns True, v(T) ≤ b for every T, for any integers in the witness. A check refuses
 anything but integers of the stated shapes.
@@ -20,20 +26,21 @@ t_i² = t_i,
     tᵀXt = Σ y + ℓ (2 Σ t − n) − zᵀNz,    N = [[Σ y − ℓn, (ℓ − 2y)ᵀ], [ℓ − 2y, 4 diag(y) − X]].
 
 Σ y has a term y₀ of its own. For any integer matrix L, zᵀNz ≥ zᵀ(N − LLᵀ)z ≥ −Σ |N − LLᵀ|, as LLᵀ is positive
-semidefinite and |z_i| ≤ 1. And Σ t ≤ g. So v(T) ≤ Σ y + ℓ (2g − n) + Σ |N − LLᵀ|. No T holds an incompatible pair, so
-its X_ij may have any value; the check takes −(X_ii + X_jj).
+semidefinite and |z_i| ≤ 1. And Σ t ≤ hg. So v(T) ≤ Σ y + ℓ (2hg − n) + Σ |N − LLᵀ|. No T holds an incompatible pair, so
+its X_ij may have any value. The check takes −max(X_ii, X_jj): then the bound of two such nodes of equal cost is exact.
 
 **Proof by blocks.** For any γ, and any β of each block of consecutive nodes, let R = X − γ 11ᵀ − ⊕_b β_b 11ᵀ. Then
 
     v(T) ≤ γ m² + Σ_b (β_b m_b² + the m_b largest a_i of b),    a_i = R_ii + Σ_{j≠i} max(R_ij, 0),
 
-with m_b nodes in block b and m in all. The check takes the exact maximum over all m_b.
+with m_b nodes in block b and m in all. A block lies in one part. The check takes the exact maximum over all m_b.
 
 **Proof by closed sets.** Sets are built up in the order of places. A set C is closed if
 
     v(C) + the k largest, over later places p, of max(0, max_{j∈p} a_j + s_p) ≤ b,    a_j = X_jj + 2 Σ_{c∈C} X_jc.
 
-s_p is the sum of the k − 1 largest max(X_jl, 0) between p and other later places. No set that begins with a closed C
+s_p is the sum of the k − 1 largest max(X_jl, 0) between p and other later places. With two parts, a part with k_h
+records to gain offers its k_h largest, and k is their sum. No set that begins with a closed C
 costs more than b. Every T is reached from ∅ node by node. So it begins with a closed set, or the check looks at T
 itself. The cost depends on values only through agreement, by the form of `RecordProblem`. So values may be renamed, and
 of those that no record of C has, only the first is tried.
@@ -50,7 +57,7 @@ from __future__ import annotations
 import abc
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple, final
@@ -113,15 +120,6 @@ class Budget:
             raise _NotProvenError
 
 
-class _Nodes(NamedTuple):
-    """All N nodes in the order of places: X (N, N), compatible pairs (N, N), places (N,) and values (N, f)."""
-
-    x: Exact
-    compatible: NDArray[np.bool_]
-    places: Indices
-    values: Indices
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class RecordProblem:
@@ -135,7 +133,8 @@ class RecordProblem:
         costs: The cost of one record in each cell, (n,), Python integers.
         places: The place of each cell, (n,), from 0 on, not decreasing, and no place without a cell.
         sizes: The number of values of each attribute in which records may differ, (f,), at least 1.
-        max_size: The largest number of records, at least 1.
+        max_size: The largest number of records in each part, at least 1.
+        parts: h, the number of parts. The first part has the first places, and each has equally many cells and places.
 
     Raises:
         PlanError: A field has another type, form or range.
@@ -147,12 +146,13 @@ class RecordProblem:
     places: tuple[int, ...]
     sizes: tuple[int, ...]
     max_size: int
+    parts: int = 1
 
     def __post_init__(self) -> None:
         n, x = len(self.costs), self.joint_costs
         lists = (self.costs, self.places, self.sizes)
         integers = all(type(row) is tuple and all(type(v) is int for v in row) for row in lists)
-        if not integers or type(self.max_size) is not int or min(*self.sizes, self.max_size, n) < 1:
+        if not integers or type(self.max_size) is not int or min(*self.sizes, self.max_size, n) < 1 or n % self.parts:
             raise _invalid_problem()
         shape = (2 ** len(self.sizes), n, n)
         if x.shape != shape or x.dtype != object or self.compatible.shape != shape or self.compatible.dtype != bool:
@@ -168,7 +168,7 @@ class RecordProblem:
     def _room(self) -> list[int]:
         """The number of values of each attribute that records can use, at most one for each place and record."""
         # Costs depend on values only through agreement, so values may be renamed to the first ones.
-        return [min(size, self.max_size, self.places[-1] + 1) for size in self.sizes]
+        return [min(size, self.max_size * self.parts, self.places[-1] + 1) for size in self.sizes]
 
     @property
     def node_count(self) -> int:
@@ -182,8 +182,11 @@ class RecordProblem:
         return _max_length([int(largest)])
 
     @cached_property
-    def nodes(self) -> _Nodes:
-        """The nodes: every cell with every choice of values that records can use."""
+    def nodes(self) -> tuple[Exact, NDArray[np.bool_], Indices, Indices]:
+        """X (N, N), compatible pairs (N, N), places (N,) and values (N, f) of all N nodes, in the order of places.
+
+        The nodes are every cell with every choice of values that records can use.
+        """
         choices = np.array(list(itertools.product(*map(range, self._room))), dtype=np.intp)
         cells, values = np.arange(len(self.costs)).repeat(len(choices)), np.tile(choices, (len(self.costs), 1))
         agreeing = np.zeros((len(cells),) * 2, dtype=np.intp)
@@ -193,14 +196,21 @@ class RecordProblem:
         compatible = self.compatible[where] & (places[:, None] != places)
         x = np.where(compatible, self.joint_costs[where], 0)
         np.fill_diagonal(x, np.array(self.costs, dtype=object)[cells])
-        return _Nodes(x, compatible, places, values)
+        return x, compatible, places, values
 
     @property
     def relaxed(self) -> Exact:
-        """X with −(X_ii + X_jj) for incompatible pairs, (n, n)."""
+        """X with −max(X_ii, X_jj) for incompatible pairs, and 0 for such a node and its second node, (n, n).
+
+        Where each place has one node, the latter is −X_ii, too.
+        """
         x, compatible, _, _ = self.nodes
-        costs = x.diagonal()
-        return np.asarray(np.where(compatible | np.eye(len(x), dtype=bool), x, -(costs[:, None] + costs)))
+        costs, n = x.diagonal(), len(x)
+        x = np.where(compatible | np.eye(n, dtype=bool), x, -np.maximum(costs[:, None], costs))
+        if self.parts > 1 and n > self.places[-1] + 1:
+            twins = np.eye(n, k=n // 2, dtype=bool)
+            x[(twins | twins.T) & ~compatible] = 0
+        return np.asarray(x)
 
 
 class Witness(abc.ABC):
@@ -251,9 +261,8 @@ class Multipliers(Witness):
         n, y, free = problem.node_count, self.y, self.free
         if not (_are_integers(y, n + 1) and _are_integers((free,), 1) and free >= 0 and _is_shift(self.shift)):
             return False
-        if type(self.root) is not tuple or len(self.root) != n + 1 or n > MAX_MULTIPLIERS:
-            return False
-        if not all(_are_integers(row, i) for i, row in enumerate(self.root, 1)):
+        fits = type(self.root) is tuple and len(self.root) == n + 1 and n <= MAX_MULTIPLIERS
+        if not fits or not all(_are_integers(row, i) for i, row in enumerate(self.root, 1)):
             return False
         budget.take(0, (n + 1) ** 3 * _max_length([v for row in self.root for v in row]))
         # N of the module head, with X in units of 2^shift, rounded up.
@@ -262,7 +271,8 @@ class Multipliers(Witness):
         form[0, 1:] = form[1:, 0] = [free - 2 * v for v in y[1:]]
         root = np.array([[*row, *[0] * (n + 1 - len(row))] for row in self.root], dtype=object)
         # Entries of z are 0 or 1, so zᵀRz ≥ −Σ |R| for R = N − LLᵀ.
-        proven = sum(y) + free * (2 * min(problem.max_size, n) - n) + int(abs(form - root @ root.T).sum())
+        max_size = min(problem.max_size * problem.parts, n)
+        proven = sum(y) + free * (2 * max_size - n) + int(abs(form - root @ root.T).sum())
         return _scaled_back(proven, self.shift) <= bound
 
 
@@ -272,7 +282,7 @@ class Blocks(Witness):
     """A proof by blocks of equal length, for X in units of 2^shift.
 
     Attributes:
-        length: The number of nodes of a block; it divides the number of nodes.
+        length: The number of nodes of a block; it divides the number of nodes of a part.
         across: γ, the number that is subtracted from all entries of X.
         levels: β, for each block the number that is subtracted from all entries within it.
         shift: s, of either sign.
@@ -284,13 +294,13 @@ class Blocks(Witness):
     shift: int
 
     def _proves(self, problem: RecordProblem, bound: int, budget: Budget) -> bool:
-        n, length = problem.node_count, self.length
+        n, length, parts = problem.node_count, self.length, problem.parts
         if not (_are_integers((length, self.across), 2) and _is_shift(self.shift)) or not 0 < length <= n:
             return False
-        if n % length or not _are_integers(self.levels, n // length):
+        if n % (length * parts) or not _are_integers(self.levels, n // length):
             return False
-        max_size = min(problem.max_size, n)
-        budget.take(0, 2 * n * (n + max_size))
+        max_size = min(problem.max_size, n // parts)
+        budget.take(0, 2 * n * (n + max_size * parts))
         rest = _rounded_up(problem.relaxed, self.shift) - self.across
         for b, level in enumerate(self.levels):
             here = slice(b * length, (b + 1) * length)
@@ -298,16 +308,23 @@ class Blocks(Witness):
         # Which other nodes T has is not known, so their entries count only if they are above 0.
         costs = np.where(np.eye(n, dtype=bool), rest, np.maximum(rest, 0)).sum(axis=1).reshape(-1, length)
         # By the number of nodes in the blocks so far, the largest value: every division among blocks is looked at.
-        best = {0: 0}
-        for level, block in zip(self.levels, costs.tolist(), strict=True):
-            joined: dict[int, int] = {}
-            for i, cost in enumerate(itertools.accumulate(sorted(block, reverse=True), initial=0)):
-                for m, value in best.items():
-                    total = value + cost + level * i * i
-                    joined[m + i] = max(total, joined.get(m + i, total))
-            best = {m: value for m, value in joined.items() if m <= max_size}
+        best, in_part, each = {0: 0}, {0: 0}, n // (length * parts)
+        for b, (level, block) in enumerate(zip(self.levels, costs.tolist(), strict=True), 1):
+            sums = enumerate(itertools.accumulate(sorted(block, reverse=True), initial=0))
+            in_part = _joined(in_part, {i: cost + level * i * i for i, cost in sums}, max_size)
+            if b % each == 0:
+                best, in_part = _joined(best, in_part, n), {0: 0}
         # The set of no records costs 0, and no claim is below 0.
         return _scaled_back(max(self.across * m * m + v for m, v in best.items() if m), self.shift) <= bound
+
+
+def _joined(one: Mapping[int, int], other: Mapping[int, int], max_size: int) -> dict[int, int]:
+    """Return the largest sum of two values whose numbers of nodes add up to m, for each m up to `max_size`."""
+    joined: dict[int, int] = {}
+    for (m, value), (i, further) in itertools.product(one.items(), other.items()):
+        if m + i <= max_size:
+            joined[m + i] = max(value + further, joined.get(m + i, value + further))
+    return joined
 
 
 class _Opened(NamedTuple):
@@ -319,6 +336,7 @@ class _Opened(NamedTuple):
         gains: a_j of each node j for each set, (S, N); near FORBIDDEN for a node incompatible with the set.
         begin: The first place after those of each set, (S,).
         used: For each set and attribute, the first value that no record of the set has, (S, f).
+        room: The number of records that each set may still gain in each part, (S, h).
     """
 
     sets: Indices
@@ -326,10 +344,7 @@ class _Opened(NamedTuple):
     gains: Integers
     begin: Indices
     used: Indices
-
-    def select(self, which: NDArray[Any]) -> _Opened:
-        """Return some of the sets."""
-        return _Opened(*(column[which] for column in self))
+    room: Indices
 
 
 @final
@@ -354,7 +369,7 @@ class _ClosedSets:
         self.x, self.compatible, self.places, self.values = problem.nodes
         self.bound, self.budget, self.cost_length = bound, budget, problem.cost_length
         count = problem.places[-1] + 1
-        self.max_size = min(problem.max_size, count)
+        self.parts, self.max_size = problem.parts, min(problem.max_size, count // problem.parts)
         shift = max(int(abs(self.x).max()).bit_length() - DIGITS, 0)
         # Sums stay below 2⁵⁷, so a larger claim means the same.
         self.top = min(bound >> shift, -FORBIDDEN)
@@ -362,6 +377,7 @@ class _ClosedSets:
         self.costs = rounded.diagonal().astype(np.int64)
         self.pair_gains = np.where(self.compatible, rounded, FORBIDDEN).astype(np.int64)
         self.starts = np.flatnonzero(np.diff(self.places, prepend=-1))
+        self.part_of = self.places * self.parts // count
         self.later = np.arange(count) >= np.arange(count + 1)[:, None]
         pairs = self._pairs(self.pair_gains)
         # partner_sums[p₀, p, k − 1] is s_p of the module head, with p₀ the first later place.
@@ -373,33 +389,33 @@ class _ClosedSets:
         """Raise _NotProvenError unless every set is closed, or is looked at and costs at most the claim."""
         # Depth first: memory holds the batches along one path, and never all sets.
         none = np.zeros((1, 0), dtype=np.intp)
-        root = _Opened(none, np.zeros(1, np.int64), self.costs[None], none.sum(axis=1), 0 * self.values[:1])
-        pending = [self._longer(root, self.max_size)]
-        while pending:
-            batch = next(pending[-1], None)
-            if batch is None:
-                pending.pop()
-            else:
-                pending.append(self._longer(*batch))
+        room = np.full((1, self.parts), self.max_size)
+        self._close(_Opened(none, np.zeros(1, np.int64), self.costs[None], none.sum(axis=1), 0 * self.values[:1], room))
 
-    def _longer(self, opened: _Opened, k: int) -> Iterator[tuple[_Opened, int]]:
-        """Yield the sets with one node more, in batches, each with the number of records that it may still gain.
+    def _close(self, opened: _Opened) -> None:
+        for batch in self._longer(opened):
+            self._close(batch)
+
+    def _longer(self, opened: _Opened) -> Iterator[_Opened]:
+        """Yield the sets with one node more that may gain further records, in batches.
 
         Closed sets get no further node. Every longer set is looked at before the first batch: one that costs more than
         the claim raises _NotProvenError.
         """
-        limits = opened.costs + self._max_gain(opened.gains, self.partner_sums[opened.begin, :, k - 1], opened.begin, k)
+        sums = self.partner_sums[opened.begin, :, opened.room.sum(axis=1) - 1]
+        limits = opened.costs + self._max_gain(opened.gains, sums, opened.begin, opened.room)
         # Limits are rounded up, so a set that is closed here is closed exactly.
         alive = limits > self.top
-        # Each of at most g² entries is rounded up by less than 1. Limits closer to the claim are computed exactly.
-        for i in np.flatnonzero(alive & (limits <= self.top + self.max_size**2)).tolist():
+        # Each of at most (hg)² entries is rounded up by less than 1. Limits closer to the claim are computed exactly.
+        for i in np.flatnonzero(alive & (limits <= self.top + (self.parts * self.max_size) ** 2)).tolist():
             self.budget.take(len(self.starts), len(self.starts) * len(self.x) * self.cost_length)
-            alive[i] = self._exact_limit(opened.sets[i], int(opened.begin[i]), k) > self.bound
-        opened = opened.select(alive)
+            alive[i] = self._exact_limit(opened.sets[i], int(opened.begin[i]), opened.room[i]) > self.bound
+        opened = _Opened(*(column[alive] for column in opened))
         # Values may be renamed: of those that no record of the set has, only the first is tried.
         unused = (opened.used[:, None] >= self.values).all(axis=2)
         # Gains of compatible nodes are sums of few integers of 40 bits, far above the limit.
         free = self.later[opened.begin][:, self.places] & (opened.gains > FORBIDDEN >> 1) & unused
+        free &= opened.room[:, self.part_of] > 0
         parents, nodes = np.nonzero(free)
         self.budget.take(len(parents), len(parents) * len(self.x))
         costs = opened.costs[parents] + opened.gains[parents, nodes]
@@ -410,33 +426,36 @@ class _ClosedSets:
             if self.x[np.ix_(chosen, chosen)].sum() > self.bound:
                 raise _NotProvenError
         step = max(NUMBERS_PER_BATCH // len(self.x), 1)
-        for i in range(0, len(parents) if k > 1 else 0, step):
-            p, j = parents[i : i + step], nodes[i : i + step]
+        room = opened.room[parents] - (self.part_of[nodes][:, None] == np.arange(self.parts))
+        longer = np.flatnonzero(room.any(axis=1))
+        for here in (longer[i : i + step] for i in range(0, len(longer), step)):
+            p, j = parents[here], nodes[here]
             # Cut at FORBIDDEN: repeated sums would wrap around in 64 bits.
             gains = np.maximum(opened.gains[p] + 2 * self.pair_gains[j], FORBIDDEN)
             sets, used = np.column_stack([opened.sets[p], j]), np.maximum(opened.used[p], self.values[j] + 1)
-            yield _Opened(sets, costs[i : i + step], gains, self.places[j] + 1, used), k - 1
+            yield _Opened(sets, costs[here], gains, self.places[j] + 1, used, room[here])
 
-    def _max_gain(self, gains: Exact, partner_sums: Exact, begin: Indices, k: int) -> Exact:
-        """Return an upper bound on the total that up to k records in later places add to the cost of each set, (S,).
+    def _max_gain(self, gains: Exact, partner_sums: Exact, begin: Indices, room: Indices) -> Exact:
+        """Return an upper bound on the total that further records in later places add to the cost of each set, (S,).
 
         Args:
             gains: a_j of each node for each set, (S, N).
             partner_sums: s_p of each place for each set, (S, places).
             begin: The first later place of each set, (S,).
-            k: The largest number of further records, at least 1.
+            room: The largest number of further records of each set in each part, (S, h), of which some is above 0.
         """
         best = np.maximum.reduceat(gains, self.starts, axis=1) + partner_sums
-        best = np.where(self.later[begin], np.maximum(best, 0), 0)
-        return np.asarray(-np.sort(-best, axis=1)[:, :k].sum(axis=1))
+        best = np.where(self.later[begin], np.maximum(best, 0), 0).reshape(len(best), self.parts, -1)
+        falling, counted = -np.sort(-best, axis=2), np.arange(best.shape[2]) < room[:, :, None]
+        return np.asarray(np.where(counted, falling, 0).sum(axis=(1, 2)))
 
-    def _exact_limit(self, chosen: Indices, begin: int, k: int) -> int:
-        """Return the exact bound on the cost of a set with up to k further records in places from `begin` on."""
-        partner_sums = self.exact_partner_sums(begin, k)
+    def _exact_limit(self, chosen: Indices, begin: int, room: Indices) -> int:
+        """Return the exact bound on the cost of a set with further records in places from `begin` on."""
+        partner_sums = self.exact_partner_sums(begin, int(room.sum()))
         gains = self.x.diagonal() + 2 * self.x[chosen].sum(axis=0)
         # So low a gain of an incompatible node counts as 0.
         gains = np.where(self.compatible[chosen].all(axis=0), gains, -abs(gains) - partner_sums.max())
-        gained = self._max_gain(gains[None], partner_sums[None], np.array([begin]), k)
+        gained = self._max_gain(gains[None], partner_sums[None], np.array([begin]), room[None])
         return int(self.x[np.ix_(chosen, chosen)].sum() + gained[0])
 
     def _exact_partner_sums(self, begin: int, k: int) -> Exact:
@@ -461,7 +480,8 @@ class Claim:
 
     Attributes:
         cap: The index of the cap among those of the pattern.
-        moving: For each group, True if the bound is on records in cells with values, and False if it is on places.
+        kinds: For each group, the records of its bound: "places", "moving" ones in cells with values, or "replaced"
+            ones. Replaced records are moving ones, of which some are removed and others added.
         bounds: The claimed bound of each group, at least 0, in the unit of the design.
         witnesses: The witness of each bound.
 
@@ -470,15 +490,15 @@ class Claim:
     """
 
     cap: int
-    moving: tuple[bool, ...]
+    kinds: tuple[str, ...]
     bounds: tuple[int, ...]
     witnesses: tuple[Witness, ...]
 
     def __post_init__(self) -> None:
-        lists = ((self.moving, {bool}), (self.bounds, {int}), (self.witnesses, {Multipliers, Blocks, Closed}))
-        good = all(type(row) is tuple and set(map(type, row)) <= kinds for row, kinds in lists)
+        lists = ((self.kinds, {str}), (self.bounds, {int}), (self.witnesses, {Multipliers, Blocks, Closed}))
+        good = all(type(row) is tuple and set(map(type, row)) <= types for row, types in lists)
         good = good and type(self.cap) is int and self.cap >= 0
-        if not good or not 0 < len(self.bounds) == len(self.moving) == len(self.witnesses) or min(self.bounds) < 0:
+        if not good or not 0 < len(self.bounds) == len(self.kinds) == len(self.witnesses) or min(self.bounds) < 0:
             raise invalid_claim()
 
     def proves(self, problems: Iterable[RecordProblem | None]) -> bool:

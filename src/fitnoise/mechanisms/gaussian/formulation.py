@@ -324,7 +324,8 @@ class _Columns:
             [chosen[k] for k in part] for chosen, parts in zip(sets.cells, self._parts, strict=True) for part in parts
         )
         for i, part in enumerate(part_cells):
-            self._single[part, i] = 1
+            is_removed, here = divmod(np.array(part), cells)
+            np.add.at(self._single[:, i], here, 1 - 2 * is_removed)
 
     def columns_for(self, free: Free) -> Floats:
         """Return the columns in sectors that show these free attributes, (n_o, columns)."""

@@ -173,7 +173,7 @@ class SectorProof(Proof):
             # Numbers that public totals give need no noise.
             needed = part.variances[group.numbers] > 0
             precision = needed / (group.variances * part.relaxation)
-            without_axes = ~big[group.axes].any(axis=1)
+            without_axes = np.asarray(~big[group.axes].any(axis=1))
             if isinstance(group.queries, np.ndarray):
                 costs = np.asarray((precision @ group.queries.astype(np.float64) ** 2).max(axis=1))
             else:
@@ -185,8 +185,10 @@ class SectorProof(Proof):
                         group.queries, precision[i], allows_add_or_remove=part.terms.allows_add_or_remove
                     )
             if sets is not None:
-                grams = (_gram(group.queries, p) for p in precision)
-                total += sum(sets.find_costliest(g, sets.initial_sets(), 1)[0][0] for g in grams) * part.terms.factor
+                for p, in_one_row in zip(precision, without_axes.tolist(), strict=True):
+                    # Records that are added can lie in other rows of the table than those that are removed.
+                    costs_of_pairs = sets.admissible.signed(_gram(group.queries, p), meet=in_one_row)
+                    total += sets.find_costliest(costs_of_pairs, sets.initial_sets(), 1)[0][0] * part.terms.factor
             elif d.blocks:
                 # A record is in one block of a table.
                 np.maximum.at(by_table, d.table_numbers(group), costs * part.publication.adjacency.records**2)
@@ -214,11 +216,12 @@ class GaussianProof(SectorProof):
     def certificate(self) -> Certificate:
         """Return the dual bound at the evidence."""
         part = self.part
-        if (part.evidence.pairs is not None) != (part.publication.unit.neighbours is Neighbours.REPLACE_ONE):
+        is_replaced, evidence = part.publication.unit.neighbours is Neighbours.REPLACE_ONE, part.evidence
+        if (evidence.pairs is None and evidence.sets is None) if is_replaced else evidence.pairs is not None:
             raise PlanError(
                 "evidence-of-other-neighbours",
                 "The evidence of the plan does not fit its neighbours.",
-                "Replace-one neighbours have evidence about pairs of records, and other neighbours have none.",
+                "Replace-one neighbours have evidence about pairs or sets of records. Others have none about pairs.",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )

@@ -19,6 +19,7 @@ from typing import TypeVar, cast, final
 
 import numpy as np
 
+from fitnoise.algebra import rules
 from fitnoise.algebra.backends import NUMPY, one_thread, torch_backend
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy, SpecError, WorkloadError
 from fitnoise.kernel.arrays import Floats
@@ -60,6 +61,7 @@ from fitnoise.solving import cores, joint_bases, lexicographic, mirrored, solver
 from fitnoise.solving._base import Solution, Status, Weights
 from fitnoise.solving.certificates import SINGLE_RECORDS, Evidence, Kinds, ObjectiveTerms, RecordSets, lower_bound
 from fitnoise.solving.costly_sets import STARTING_SETS, CostlyMovingSets, CostlySets, ValuedSet
+from fitnoise.solving.independent_noise import independent_precisions
 from fitnoise.solving.joint_bases import RealJointStrategy
 from fitnoise.solving.product_form import ProductProblem, RealProductStrategy, solve
 from fitnoise.solving.record_kinds import weigh_kinds
@@ -128,7 +130,7 @@ SETS_GAP = 1e-4
 
 SETS_CELLS = 256
 """The largest number of structured cells for plans on sets of records, which take a minute or two; above it, on single
-records."""
+records. Where records are replaced, each cell counts twice."""
 
 SETS_ROUNDS = 60
 """The largest number of rounds that add the costliest sets of records to the planned ones."""
@@ -254,7 +256,7 @@ def _by_sector(request: Publication, effort: SearchOptions) -> TablePart:
     strategy = _rounded(decomposition, objective, ideal_strategy, publication, goal)
     strategy = claimed(strategy, publication.adjacency)
     part = TablePart(GAUSSIAN, publication, strategy, ideal_strategy.evidence, ideal_strategy.status)
-    if objective.sets is not None and decomposition.cells <= SETS_CELLS:
+    if objective.sets is not None and len(objective.sets.compatible) <= SETS_CELLS:
         aim = SETS_GAP if gap is None else goal
 
         def solve_sets(formulation: Formulation, start: Weights | None, gap: float) -> Solution:
@@ -381,7 +383,7 @@ def _in_sets(
         sets = RecordSets(tuple(cells for _, cells in kinds), tuple(same for same, _ in kinds))
         form = Formulation(decomposition, terms, sets=sets)
         solution = solved(form, start, solver_gap)
-        products = form.products(*solution.primal)
+        products = {f: terms.sets.signed(x) for f, x in form.products(*solution.primal).items()}
         costs = [sum(float((x[np.ix_(c, c)] * sets.agreement(i, f)).sum()) for f, x in products.items())
                  for i, (_, c) in enumerate(kinds)]  # fmt: skip
         max_cost = largest = max(costs)
@@ -411,7 +413,7 @@ def _in_sets(
     evidence = form.evidence(sets, solution.dual[0], _evidence_weights(terms, form, solution.dual[1]))
     ideal = RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, (), solution.primal[0])
     strategy = _rounded(decomposition, terms, ideal, publication, goal)
-    means = _symmetrise(decomposition, terms, ideal, publication)
+    means = [*_symmetrise(decomposition, terms, ideal, publication), *_independent(decomposition, terms, publication)]
     # All meet the targets, so the objective decides, as it is computed from the integers.
     best = min((strategy, *means, part.strategy), key=lambda x: _achieved_value(decomposition, terms, x, publication))
     # Any evidence proves a bound for every strategy, so the larger bound goes with the better strategy.
@@ -463,6 +465,28 @@ def _symmetrise(
         strategy = round_strategy(decomposition, factors, BITS[0], in_time=publication.series is not None)
         if relaxation(decomposition, terms, variances(decomposition, strategy)) <= 1 + SYMMETRY_TOLERANCE:
             yield scale_noise(decomposition, terms, strategy, publication)
+
+
+def _independent(decomposition: Decomposition, terms: ObjectiveTerms, publication: Publication) -> Iterator[Strategy]:
+    """Yield independent noise on each joint cell, where records are replaced.
+
+    Its charge is proven for many periods. Yield nothing unless every basis has all dimensions.
+
+    Source: this project; :mod:`fitnoise.solving.independent_noise`.
+    """
+    n, d = decomposition.cells, decomposition
+    if publication.adjacency.by_cell or any(len(g.basis) < n for g in d.groups):
+        return
+    squares = np.zeros((len(d.variances), n))
+    for x in d.tables:
+        queries = x.queries if isinstance(x.queries, np.ndarray) else rules.dense(x.queries)
+        squares[x.numbers] = queries**2 / x.cells[:, None, None]
+    weights = None if terms.weights is None else terms.weights * d.variances
+    root = np.diag(np.sqrt(independent_precisions(squares / d.variances[:, None], weights)))
+    factors = [root @ np.linalg.inv(g.basis.astype(np.float64)) for g in d.groups]
+    each = [np.broadcast_to(f, (len(g), n, n)) for f, g in zip(factors, d.groups, strict=True)]
+    strategy = round_strategy(d, each, BITS[0], in_time=publication.series is not None)
+    yield scale_noise(d, terms, strategy, publication)
 
 
 def _highest(f: Callable[[float], float], low: float, high: float, places: int) -> float:
