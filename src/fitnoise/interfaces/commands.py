@@ -93,7 +93,15 @@ from fitnoise.reading.microdata import check_limits, make_records, write_records
 from fitnoise.reading.microdata import check_place as check_microdata_place
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_package, repeated_table, unknown_table
 from fitnoise.reading.release import Release, superseded_pairs, to_write
-from fitnoise.reading.release_files import check_new_file, check_new_folder, csv_text, leftovers, new_file, write_texts
+from fitnoise.reading.release_files import (
+    check_new_file,
+    check_new_folder,
+    complete_columns,
+    csv_text,
+    leftovers,
+    new_file,
+    write_texts,
+)
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, checks_of_files, verify
 from fitnoise.reporting import Report, Section
 from fitnoise.request.attributes import KINDS
@@ -1271,7 +1279,7 @@ def _pieces(result: Release, name: str, level: str | None) -> Iterator[tuple[str
     level: A level with a file for each place.
     """
     if level is None:
-        yield from ((file, pd.DataFrame(columns)) for _, file, columns in result.files([name]))
+        yield from ((file, pd.DataFrame(complete_columns(columns))) for _, file, columns in result.files([name]))
     else:
         yield from ((slug(f"{name} {label}"), frame) for label, frame in result.tables_by_place(name, level))
 

@@ -23,7 +23,7 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import CostLimit, DeclaredSize
 from fitnoise.kernel.units import Privacy
 from fitnoise.mechanisms.estimation import Estimation, SectorIndex
-from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums
+from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, on_distinct
 from fitnoise.mechanisms.variances import variances_of
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
@@ -331,7 +331,8 @@ class NormalIntervals(Intervals):
 
     def table_margins(self, name: str, confidence: float) -> Floats:
         """Return normal quantiles times the standard errors of the numbers."""
-        return np.asarray(z_score(confidence) * np.sqrt(self.part.table_variances(name)))
+        z = z_score(confidence)
+        return on_distinct(lambda x: np.asarray(z * np.sqrt(x)), self.part.table_variances(name))
 
 
 class Descriptions(PartAspect, abc.ABC):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -136,6 +136,17 @@ class TableNumbers:
             sizes = with_sums(np.abs(products), axes).reshape(rows.shape)
             rows[np.abs(rows).max(axis=1) <= SUM_ROUNDING * sizes.max(axis=1)] = 0
         return rows
+
+
+def on_distinct(function: Callable[[Floats], Floats], x: Floats) -> Floats:
+    """Return a function of each number; numbers that an array repeats along an axis are computed and kept once.
+
+    Args:
+        function: A function of each number on its own.
+        x: The numbers. The result has their shape and repeats the same ones, so nothing may be written to it.
+    """
+    once = x[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in x.strides)]
+    return np.broadcast_to(function(once), x.shape)
 
 
 def with_sums(x: Floats, axes: int) -> Floats:

@@ -33,6 +33,10 @@ NUMBERS_PER_BATCH = 2**22
 """Largest number of values in one stack of rebuilt tables."""
 
 
+NUMBERS_PER_BLOCK = 2**18
+"""The number of values of a stack to which parts are added at once: their product takes as much memory again."""
+
+
 Route = tuple[int, Members, Sequence[tuple[tuple[int, ...], Indices, Indices]]]
 """A group of sectors, and the position of some tables in them (`_pairs`)."""
 
@@ -107,6 +111,9 @@ class RebuiltTables:
         """
         d, workload = self.part.decomposition, self.part.publication.workload
         number = workload.number(name)
+        if not d.blocks:
+            group, i = d.group_of(number)
+            return np.asarray(self._stack(group, np.array([i]))[0])
         # A number of no block is 0, because no record can have its values.
         out = np.zeros(workload.tables[number].shape(workload.domain))
         for t, index in d.parts_of(number):
@@ -152,7 +159,7 @@ class RebuiltTables:
                 shared_axes = sorted(axes)
                 lengths = [n if a in shared_axes else 1 for a, n in enumerate(sizes)]
                 shares = _shares(self.part, group, here[tables], shared_axes)
-                total[tables] += ordered.reshape(len(tables), *lengths, -1) * shares
+                _add(total, tables, ordered.reshape(len(tables), *lengths, -1), shares)
         for axis, view in enumerate(group.views):
             if view is not None:
                 total = np.moveaxis(view.mv(np.moveaxis(total, 1 + axis, 0)), 0, 1 + axis)
@@ -248,6 +255,22 @@ class SectorTables(RebuiltTables):
         # An absent sector has the value 0, so its tables need no special case.
         nothing = np.zeros((*sector_group.sizes[sectors[0]].tolist(), len(sector_group.basis)))
         return np.stack([self._thetas.get((group, s), nothing) for s in sectors.tolist()])
+
+
+def _add(total: Floats, tables: Indices, parts: Floats, shares: Floats) -> None:
+    """Add parts times shares to some tables, in rows along their first axis, so that memory stays small.
+
+    total: The tables, (T, axes…, m).
+    tables: The indices of different tables.
+    parts: The parts for these, (len(tables), axes…, m), where an axis of length 1 stands for equal parts.
+    shares: The shares, a number or (len(tables), axes…, 1), where an axis of length 1 stands for equal shares.
+    """
+    rows = total.shape[1]
+    step = max(1, NUMBERS_PER_BLOCK * rows // max(1, total.size))
+    for i in range(0, rows, step):
+        here = slice(i, i + step)
+        part, weight = (x[:, here] if x.ndim == total.ndim and x.shape[1] > 1 else x for x in (parts, shares))
+        total[tables, here] += part * weight
 
 
 def _shares(part: SectorTablesPart, group: TableGroup, here: Indices, kept_attributes: Sequence[int]) -> Floats:

@@ -284,12 +284,18 @@ class TablePart(PlanPart):
             rows: A function that returns the numbers of the rows of a table, from its group and its index there.
         """
         d, number = self.decomposition, self.table_index(name)
-        out = np.zeros(self.publication.workload.tables[number].shape(self.publication.workload.domain))
-        for t, index in d.parts_of(number):
+
+        def numbers(t: int) -> Floats:
             group, i = d.group_of(t)
             # Numbers of one row differ only in exchangeable values, and share its entry.
             inner, outer = rows(group, i).reshape(group.inner_shape), [d.sizes[a] for a in group.axes[i]]
-            out[index] = group.columns(np.broadcast_to(inner, (1, *outer, *group.inner_shape)))[0]
+            return np.asarray(group.columns(np.broadcast_to(inner, (1, *outer, *group.inner_shape)))[0])
+
+        if not d.blocks:
+            return numbers(number)
+        out = np.zeros(self.publication.workload.tables[number].shape(self.publication.workload.domain))
+        for t, index in d.parts_of(number):
+            out[index] = numbers(t)
         return out
 
     @property

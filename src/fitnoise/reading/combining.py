@@ -72,7 +72,7 @@ from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.questions import ReaderQuestion
 from fitnoise.reading.refusals import UNREAD, no_means, repeated_release
 from fitnoise.reading.release import Release, release_identity, superseded_pairs
-from fitnoise.reading.release_files import csv_text, number_columns, stub_frame
+from fitnoise.reading.release_files import complete_columns, csv_text, number_columns, stub_frame
 from fitnoise.reading.rule_certificates import rule_certificate
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import Attribute
@@ -937,7 +937,7 @@ class Combination(DerivedTables, QuestionMixin):
         if name not in self:
             raise KeyError(f"no table {name!r}; there are {list_names(list(self))}")
         if self._workload[name].averaged is not None:
-            frame = pd.DataFrame(mean_columns(self._combined, self._workload.number(name)))
+            frame = pd.DataFrame(complete_columns(mean_columns(self._combined, self._workload.number(name))))
             frame.attrs = self._attrs(name)
             return frame
         return self._counted(name)

@@ -53,7 +53,7 @@ from fitnoise.reading.refusals import (
     unknown_table,
 )
 from fitnoise.reading.release import Release, release_identity
-from fitnoise.reading.release_files import csv_text, stub_columns
+from fitnoise.reading.release_files import complete_columns, csv_text, stub_columns
 from fitnoise.reading.table_order import OrderedTable, OrderRule, check_tables, parse_rules
 from fitnoise.reading.table_overlap import Sums, TableOverlap
 from fitnoise.request.arguments import checked, refuse_unless_fit
@@ -842,7 +842,7 @@ class IntegerTables(DerivedTables):
         data = {"value": value, "low": low, "high": high}
         if self.simulations:
             data |= {column: self._split(name, x) for column, x in zip(SIMULATED, ("bias", "rmse"), strict=True)}
-        stubs = stub_columns(workload[self.origin(name)[1]].stubs(workload.domain))
+        stubs = complete_columns(stub_columns(workload[self.origin(name)[1]].stubs(workload.domain)))
         return pd.DataFrame({**stubs, **{column: np.ravel(x) for column, x in data.items()}})
 
     def __iter__(self) -> Iterator[str]:

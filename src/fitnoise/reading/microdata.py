@@ -42,7 +42,7 @@ from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.refusals import UNWRITTEN
 from fitnoise.reading.release import release_identity
-from fitnoise.reading.release_files import Columns, check_new_file, csv_pieces, field, read_companion, to_json
+from fitnoise.reading.release_files import check_new_file, csv_pieces, field, read_companion, to_json
 from fitnoise.reading.table_overlap import CountColumn, LeafPartition, TableOverlap, home_and_leaves
 from fitnoise.request.arguments import checked
 from fitnoise.request.attributes import CODE, Attribute
@@ -870,7 +870,7 @@ def _read_values(space: RecordSpace, path: Path) -> Indices:
 
 def _read_parquet(space: RecordSpace, path: Path) -> Mapping[str, Sequence[Any]]:
     longest = max(len(str(x).encode()) for column in space.columns for x in column.labels.tolist())
-    columns: Columns = read_columns(path, space.records, longest)[0]
+    columns = read_columns(path, space.records, longest)[0]
     return {name: x.tolist() for name, x in columns.items()}
 
 

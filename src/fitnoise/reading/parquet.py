@@ -18,8 +18,10 @@ is no compression, no statistics, no index, no page checksum, no missing value a
 A dictionary lists values in the order of their first appearance. Indices are one bit-packed run.
 
 **Statement.** :func:`read` returns columns c and metadata w only for a file whose bytes are those of `pieces(c, w)`. So
-the file cannot say anything that c and w do not say. Tests read such files with DuckDB, Polars and Arrow, and change
-every byte and every field.
+the file cannot say anything that c and w do not say. :class:`RowGroups` yields c part by part, and the statement holds
+once all parts are read. Tests read such files with DuckDB, Polars and Arrow, and change every byte and every field.
+
+**Memory.** Writing and reading by row group hold one row group at a time, of a file of any length.
 
 **Trust.** A file comes from a stranger. Memory and time follow from its length, and its length is bounded by the rows
 and labels that its release must have.
@@ -31,10 +33,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, final
+from typing import Any, BinaryIO, Protocol, final
 
 import numpy as np
 import pandas as pd
@@ -82,42 +84,77 @@ _TRUE, _FALSE, _BYTE, _SHORT, _INT, _LONG, _DOUBLE, _BINARY, _LIST, _SET, _MAP, 
 _Struct = dict[int, Any]
 """Fields by their number."""
 
-_Columns = Mapping[str, NDArray[Any]]
+
+class Column(Protocol):
+    """A column that is made from row to row: an array, or what makes an array of any of its rows."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its values."""
+
+    def __len__(self) -> int:
+        """Return its number of rows."""
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+        """Return the values of consecutive rows."""
 
 
-def pieces(columns: _Columns, metadata: Mapping[str, str]) -> Iterator[bytes]:
+def pieces(columns: Mapping[str, Column], metadata: Mapping[str, str]) -> Iterator[bytes]:
     """Write a table as the bytes of a Parquet file, page by page.
 
     Args:
         columns: Columns of one length, by name: truth values, whole numbers below 2⁶³ in size, floats, or texts.
         metadata: Texts by name in the footer.
     """
+    layout = _Layout({name: _TYPES[values.dtype.kind] for name, values in columns.items()})
     yield _MAGIC
-    offset, groups = len(_MAGIC), []
-    rows = len(next(iter(columns.values()), ()))
-    for start in range(0, rows, GROUP_ROWS):
-        chunks, begin = [], offset
-        for name, values in columns.items():
-            part = values[start : start + GROUP_ROWS]
-            pages = list(_pages(part))
-            chunks.append(_chunk(name, part, [len(page) for page in pages], offset))
+    for start in range(0, len(next(iter(columns.values()), ())), GROUP_ROWS):
+        yield from layout.pages((name, values[start : start + GROUP_ROWS]) for name, values in columns.items())
+    yield layout.footer(metadata)
+
+
+@final
+@dataclass
+class _Layout:
+    """The places of the pages in a file, as far as it is written.
+
+    kinds: The type of each column in the file, by name.
+    rows: The number of rows so far.
+    end: The number of bytes so far.
+    groups: The descriptions of the row groups so far.
+    """
+
+    kinds: Mapping[str, int]
+    rows: int = 0
+    end: int = len(_MAGIC)
+    groups: list[bytes] = field(default_factory=list)
+
+    def pages(self, columns: Iterable[tuple[str, NDArray[Any]]]) -> Iterator[bytes]:
+        """Yield the pages of the next row group, column by column."""
+        chunks, begin, rows = [], self.end, 0
+        for name, values in columns:
+            pages, rows = list(_pages(values)), len(values)
+            chunks.append(_chunk(name, values, [len(page) for page in pages], self.end))
             yield from pages
-            offset += sum(map(len, pages))
-        size = _int(offset - begin)
-        group = _fields((1, _LIST, _list(_STRUCT, chunks)), (2, _LONG, size), (3, _LONG, _int(len(part))))
-        groups.append(group)
-    leaves = [_leaf(name, _TYPES[values.dtype.kind]) for name, values in columns.items()]
-    root = _fields((4, _BINARY, _binary("schema")), (5, _INT, _int(len(leaves))))
-    pairs = [_fields((1, _BINARY, _binary(key)), (2, _BINARY, _binary(value))) for key, value in metadata.items()]
-    footer = _fields(
-        (1, _INT, _int(1)),
-        (2, _LIST, _list(_STRUCT, [root, *leaves])),
-        (3, _LONG, _int(rows)),
-        (4, _LIST, _list(_STRUCT, groups)),
-        *([(5, _LIST, _list(_STRUCT, pairs))] if pairs else []),
-        (6, _BINARY, _binary(WRITER)),
-    )
-    yield footer + len(footer).to_bytes(4, "little") + _MAGIC
+            self.end += sum(map(len, pages))
+        size = _int(self.end - begin)
+        self.groups.append(_fields((1, _LIST, _list(_STRUCT, chunks)), (2, _LONG, size), (3, _LONG, _int(rows))))
+        self.rows += rows
+
+    def footer(self, metadata: Mapping[str, str]) -> bytes:
+        """Return the bytes after the last row group."""
+        leaves = [_leaf(name, kind) for name, kind in self.kinds.items()]
+        root = _fields((4, _BINARY, _binary("schema")), (5, _INT, _int(len(leaves))))
+        pairs = [_fields((1, _BINARY, _binary(key)), (2, _BINARY, _binary(value))) for key, value in metadata.items()]
+        footer = _fields(
+            (1, _INT, _int(1)),
+            (2, _LIST, _list(_STRUCT, [root, *leaves])),
+            (3, _LONG, _int(self.rows)),
+            (4, _LIST, _list(_STRUCT, self.groups)),
+            *([(5, _LIST, _list(_STRUCT, pairs))] if pairs else []),
+            (6, _BINARY, _binary(WRITER)),
+        )
+        return footer + len(footer).to_bytes(4, "little") + _MAGIC
 
 
 def read(path: Path, rows: int, longest: int) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
@@ -138,28 +175,87 @@ def read(path: Path, rows: int, longest: int) -> tuple[dict[str, NDArray[Any]], 
         * the bytes of the file are those of :func:`pieces` for what is returned;
         * memory and time follow from rows and longest, for any content of the file.
     """
-    try:
-        if not path.is_file():  # to open a pipe would wait for a writer
-            raise OSError
-        with path.open("rb") as file:
-            leaves, metadata, size = _footer(file, rows, longest)
-            file.seek(0)
-            columns = _columns(memoryview(file.read(size)), leaves, rows, longest)
-            file.seek(0)  # read again piece by piece: the whole file has left the memory
-            if not all(file.read(len(piece)) == piece for piece in pieces(columns, metadata)) or file.read(1):
+    groups = RowGroups(path, rows, longest)
+    parts = list(groups)
+    # with an empty array first, so that a column without rows has its type
+    empty = {name: np.empty(0, dtype=_FORMATS[kind]) for name, kind in groups.kinds.items()}
+    # each part leaves the memory with its column
+    columns = {name: np.concatenate([none, *(part.pop(name) for part in parts)]) for name, none in empty.items()}
+    return columns, groups.metadata
+
+
+@final
+class RowGroups:
+    """The row groups of a Parquet file of a release, one in memory at a time.
+
+    Args:
+        path: The file.
+        rows: Number of rows that it must have.
+        longest: Bytes of its longest text, at most.
+
+    Attributes:
+        kinds: The type of each column in the file, by name. It is known once the first row group is read.
+        metadata: The metadata in the footer, known at the same time.
+
+    **Guarantees**
+        * if a reader takes all row groups without an error, the bytes of the file are those of :func:`pieces` for these
+          columns and the metadata;
+        * memory and time follow from rows and longest, for any content of the file.
+    """
+
+    kinds: Mapping[str, int]
+    metadata: dict[str, str]
+
+    def __init__(self, path: Path, rows: int, longest: int) -> None:
+        self._path, self._rows, self._longest = path, rows, longest
+
+    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """Yield the columns of each row group, by name.
+
+        Raises:
+            ReleaseError: The file is missing, or one of its bytes differs from those of a release of these rows.
+        """
+        try:
+            if not self._path.is_file():  # to open a pipe would wait for a writer
+                raise OSError
+            with self._path.open("rb") as file:
+                yield from self._groups(file)
+        except OSError:
+            raise unreadable_file(self._path) from None
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
+            raise ReleaseError(
+                "wrong-parquet-file",
+                f"{self._path.name!r} is not a Parquet file of {self._rows:,} rows as a release writes it.",
+                "Each of its bytes must be as fitnoise writes it.",
+                "Bring the file back as it was written.",
+                "The file was not read.",
+                place=self._path.name,
+            ) from None
+
+    def _groups(self, file: BinaryIO) -> Iterator[dict[str, NDArray[Any]]]:
+        self.kinds, self.metadata, sizes, end = _footer(file, self._rows, self._longest)
+        layout = _Layout(self.kinds)
+        _match(file.read(len(_MAGIC)), [_MAGIC])
+        for start, size in zip(range(0, self._rows, GROUP_ROWS), sizes, strict=True):
+            if not 0 <= size <= end:  # before memory is taken for as many bytes
                 raise ValueError
-    except OSError:
-        raise unreadable_file(path) from None
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
-        raise ReleaseError(
-            "wrong-parquet-file",
-            f"{path.name!r} is not a Parquet file of {rows:,} rows as a release writes it.",
-            "Each of its bytes must be as fitnoise writes it.",
-            "Bring the file back as it was written.",
-            "The file was not read.",
-            place=path.name,
-        ) from None
-    return columns, metadata
+            raw = file.read(size)
+            columns = _columns(memoryview(raw), self.kinds, min(GROUP_ROWS, self._rows - start), self._longest)
+            # the pages may be any so far: the values are written again, and the bytes decide
+            _match(raw, layout.pages(columns.items()))
+            yield columns
+        _match(file.read(end), [layout.footer(self.metadata)])
+
+
+def _match(raw: bytes, pieces: Iterable[bytes]) -> None:
+    """Raise ValueError unless the bytes are those of the pieces, one after the other."""
+    position = 0
+    for piece in pieces:
+        if raw[position : position + len(piece)] != piece:
+            raise ValueError
+        position += len(piece)
+    if position != len(raw):
+        raise ValueError
 
 
 def room(rows: int, longest: int) -> int:
@@ -226,8 +322,10 @@ def _packed_bytes(rows: int, listed: int) -> int:
 def _packed(codes: NDArray[np.intp], listed: int) -> bytes:
     """Return indices as one bit-packed run, after their width and the run's length in eights."""
     width, eights = _bits(listed), -(-len(codes) // 8)
-    bits = (codes[:, None] >> np.arange(width)) & 1
-    packed = np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes()
+    bits = np.empty((len(codes), width), dtype=np.uint8)
+    for i in range(width):
+        bits[:, i] = codes >> i & 1  # bit by bit: all at once they would take eight times the memory
+    packed = np.packbits(bits.ravel(), bitorder="little").tobytes()
     return bytes([width]) + _varint(eights << 1 | 1) + packed.ljust(eights * width, b"\0")
 
 
@@ -379,8 +477,10 @@ class _ThriftReader:
         raise ValueError  # maps: the format has none
 
 
-def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], dict[str, str], int]:
-    """Return the types of the columns by name, the metadata, and the length of the file in bytes.
+def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], dict[str, str], list[int], int]:
+    """Return the types of the columns by name, the metadata, and the bytes of each row group and of the whole file.
+
+    The file is then at its beginning.
 
     Raises:
         ValueError: The file is larger than its rows need, or its footer is not of the format.
@@ -396,26 +496,18 @@ def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], di
         raise ValueError
     file.seek(size - 8 - length)
     footer = _ThriftReader(memoryview(file.read(length))).struct()
-    # the schema after its root; row groups and offsets are not used, since `read` writes them again and compares
+    file.seek(0)
+    # the schema after its root; offsets are not used, since `RowGroups` writes them again and compares
     leaves = {_text(leaf[4]): leaf[1] for leaf in footer[2][1:]}
     if len(leaves) > COLUMNS or size > length + len(leaves) * room(rows, longest):
         raise ValueError
-    return leaves, {_text(x[1]): _text(x[2]) for x in footer.get(5, [])}, size
+    return leaves, {_text(x[1]): _text(x[2]) for x in footer.get(5, [])}, [group[2] for group in footer[4]], size
 
 
-def _columns(raw: memoryview, leaves: Mapping[str, int], rows: int, longest: int) -> dict[str, NDArray[Any]]:
-    """Return the values of a file.
-
-    Its pages need not be those of :func:`pieces`, because the caller checks this later.
-    """
-    # the pages may be any; the caller writes the values again and compares the bytes, which decides what is accepted
-    pages = _ThriftReader(raw, len(_MAGIC))
-    # with an empty array first, so that a column without rows has its type
-    parts: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, dtype=_FORMATS[kind])] for name, kind in leaves.items()}
-    for start in range(0, rows, GROUP_ROWS):
-        for name, kind in leaves.items():
-            parts[name].append(_values(pages, kind, min(GROUP_ROWS, rows - start), longest))
-    return {name: np.concatenate(parts.pop(name)) for name in leaves}  # each part leaves the memory with its column
+def _columns(raw: memoryview, kinds: Mapping[str, int], rows: int, longest: int) -> dict[str, NDArray[Any]]:
+    """Return the values of a row group; its pages need not be those of :func:`pieces`."""
+    pages = _ThriftReader(raw)
+    return {name: _values(pages, kind, rows, longest) for name, kind in kinds.items()}
 
 
 def _values(pages: _ThriftReader, kind: int, rows: int, longest: int) -> NDArray[Any]:
@@ -437,8 +529,10 @@ def _values(pages: _ThriftReader, kind: int, rows: int, longest: int) -> NDArray
     if width != _bits(len(listed)):
         raise ValueError
     # an index beyond the dictionary is an IndexError, which `read` reports as a wrong file
-    places = _unpacked(raw[run.position :], rows, width)
-    values: NDArray[Any] = listed[np.left_shift(places, np.arange(width)[:, None], dtype=np.intp).sum(axis=0)]
+    codes = np.zeros(rows, dtype=np.intp)
+    for i, bits in enumerate(_unpacked(raw[run.position :], rows, width)):
+        codes |= bits.astype(np.intp) << i
+    values: NDArray[Any] = listed[codes]
     return values
 
 

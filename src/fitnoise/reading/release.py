@@ -48,6 +48,7 @@ from typing import Any, Protocol, Self, cast, final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fitnoise.display import HtmlDisplay
 from fitnoise.errors import DomainError, ReleaseError
@@ -61,6 +62,7 @@ from fitnoise.mechanisms.documents import MAX_NUMBER_DIGITS, parse
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.gaussian.series import parted
+from fitnoise.mechanisms.numbers import on_distinct
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.planning.files import read_text, reason_of, unwritable_place
@@ -78,17 +80,19 @@ from fitnoise.reading.estimates import Estimate, added
 from fitnoise.reading.laws import level
 from fitnoise.reading.linear_forms import AnswerSource
 from fitnoise.reading.means import file_stubs, mean_columns
-from fitnoise.reading.parquet import read as read_columns
+from fitnoise.reading.parquet import RowGroups
 from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.refusals import no_means, repeated_table, unknown_table
 from fitnoise.reading.release_files import (
     DECIMALS,
     DESCRIPTION,
     Columns,
+    NumberColumn,
     Stub,
     _column,
     _write,
     clear_leftovers,
+    complete_columns,
     csv_pieces,
     extent,
     field,
@@ -372,11 +376,11 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         i = self._part(name)
         if i is None or self.plan.group(name).publication.workload[name].averaged is None:
             raise no_means(name)
-        return pd.DataFrame(self._table(i, name, self._rebuilt[i].table(name)))
+        return pd.DataFrame(complete_columns(self._table(i, name, self._rebuilt[i].table(name))))
 
     def _framed(self, name: str, columns: Columns) -> pd.DataFrame:
         """Return a table as a frame, whose `attrs` state the statistic of its numbers and intervals."""
-        frame, workload = pd.DataFrame(columns), self.plan.group(name).publication.workload
+        frame, workload = pd.DataFrame(complete_columns(columns)), self.plan.group(name).publication.workload
         table = workload[name]
         # `attrs` stay with the frame: a table that is passed on still says what its numbers and intervals are for
         frame.attrs = {
@@ -406,10 +410,10 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             errors = biased.simulated.worst[layout.rows].reshape(layout.inner_shape).transpose(layout.transpose)
             columns["biased_value"] = biased.table(name).ravel()
             columns["simulated_rmse"] = errors.ravel()
-        columns["value" if biased is None else "unbiased_value"] = values.ravel()
+        columns["value" if biased is None else "unbiased_value"] = NumberColumn(values)
         # errors follow from the plan: of all columns only the values depend on the answers
-        columns["std_error"] = np.sqrt(part.table_variances(name)).ravel()
-        columns["moe"] = part.table_margins(name).ravel()
+        columns["std_error"] = NumberColumn(on_distinct(np.sqrt, part.table_variances(name)))
+        columns["moe"] = NumberColumn(part.table_margins(name))
         return columns
 
     def frames(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -455,7 +459,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         for index, rows in frame.groupby(places.to_numpy()):
             yield domain[level].values[cast(int, index)], rows.reset_index(drop=True)
 
-    def columns(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, Columns]]:
+    def columns(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
         """Yield the tables of :meth:`frames` as columns: for many small tables, frames take longer than the tables.
 
         Args:
@@ -466,10 +470,12 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         """
         for i, t, values in self._stacks(names):
             name = self._rebuilt[i].part.publication.workload.tables.names[t]
-            yield name, self._mean(i, t) or self._table(i, name, values)
+            yield name, complete_columns(self._mean(i, t) or self._table(i, name, values))
 
     def files(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, str, Columns]]:
         """Yield the files of some tables, or of all: the table, the file's name without its ending, and its columns.
+
+        The columns are made from row to row, so a long table takes the memory of its values alone.
 
         Args:
             names: The names of tables; None for all.
@@ -751,8 +757,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         )
 
     def _measurements(self) -> Columns:
-        sector, row = _places(self.plan)
-        return {"sector": sector, "row": row, "answer": _column(self.answers)}
+        return {**_places(self.plan), "answer": _column(self.answers)}
 
     @classmethod
     @checked(ReleaseError, "Nothing was read.")
@@ -884,33 +889,29 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
         ReleaseError: The file is missing, was altered, or is of another plan.
     """
     # the plan says how many numbers are read, of how many digits: a stranger's file may announce any number of them
-    columns, metadata = read_columns(
-        folder / MEASUREMENTS, sum(p.noisy_answers for p in plan.groups), MAX_NUMBER_DIGITS
-    )
-    names, places = ["sector", "row"], _places(plan)
-    if list(columns) != [*names, "answer"] or not all(
-        columns[name].dtype == np.int64 and np.array_equal(columns[name], x)
-        for name, x in zip(names, places, strict=True)
-    ):
-        raise rebuilding.answers_of_another_plan()
-    column = columns["answer"]
-    try:
-        numbers = column if column.dtype == np.int64 else np.array([int(x) for x in column], dtype=object)
-    except (TypeError, ValueError):
-        raise ReleaseError(
-            "answer-not-integer",
-            "A noisy answer is not a whole number.",
-            "",
-            "Bring the file back as it was written.",
-            "Nothing was read.",
-            place=MEASUREMENTS,
-        ) from None
+    rows, expected = sum(p.noisy_answers for p in plan.groups), _places(plan)
+    groups, numbers, start = RowGroups(folder / MEASUREMENTS, rows, MAX_NUMBER_DIGITS), np.empty(rows, np.int64), 0
+    same = True
+    for columns in groups:
+        stop = start + len(next(iter(columns.values()), ()))
+        if list(columns) != [*expected, "answer"] or not all(
+            columns[name].dtype == np.int64 and np.array_equal(columns[name], x[start:stop])
+            for name, x in expected.items()
+        ):
+            raise rebuilding.answers_of_another_plan()
+        column = columns["answer"]
+        if column.dtype == np.int64:
+            numbers[start:stop] = column
+        else:
+            numbers = numbers.astype(object, copy=False)
+            numbers[start:stop] = integers = _integers_of_texts(column.tolist())
+            # Python reads 1_0 and +10 as integers, too: the column must be the one that is written for these numbers
+            same &= [str(x) for x in integers] == column.tolist()
+        start = stop
     lengths = [n for p in plan.groups for n in p.strategy.lengths]
     answers = np.split(numbers, np.cumsum(lengths)[:-1])
-    # Python reads 1_0 and +10 as integers, too: the column must be the one that is written for these numbers
-    expected = _column(answers)
-    same = expected.dtype == column.dtype and np.array_equal(expected, column)
-    if not same or metadata != {"sha256": answers_digest(answers)}:
+    same &= _column(answers).dtype == numbers.dtype
+    if not same or groups.metadata != {"sha256": answers_digest(answers)}:
         raise ReleaseError(
             "answers-altered",
             "The noisy answers were altered after they were written.",
@@ -920,6 +921,21 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
             place=MEASUREMENTS,
         )
     return list(answers)
+
+
+def _integers_of_texts(texts: Sequence[Any]) -> list[int]:
+    """Return noisy answers that a file has as texts, or raise ReleaseError."""
+    try:
+        return [int(x) for x in texts]
+    except (TypeError, ValueError):
+        raise ReleaseError(
+            "answer-not-integer",
+            "A noisy answer is not a whole number.",
+            "",
+            "Bring the file back as it was written.",
+            "Nothing was read.",
+            place=MEASUREMENTS,
+        ) from None
 
 
 def histograms(plan: Plan) -> dict[int, str]:
@@ -1198,8 +1214,37 @@ def _plain_label(label: Any) -> Any:
     return tuple(as_python(x) for x in label) if isinstance(label, tuple) else as_python(label)
 
 
-def _places(plan: Plan) -> tuple[Exact, Exact]:
+@final
+@dataclass(frozen=True, eq=False)
+class _PlaceColumn:
+    """A column with the place of every noisy answer, which takes the memory of the sectors and measured margins.
+
+    starts: The first answer of each sector or measured margin, and the number of all answers.
+    is_row: True for the number of the answer's row in its sector or margin, False for the number of this sector.
+    """
+
+    starts: Exact
+    is_row: bool
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """64-bit integers."""
+        return np.dtype(np.int64)
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, rows: slice, /) -> Exact:
+        """Return the places of consecutive answers."""
+        start, stop, _ = rows.indices(len(self))
+        begin, end = np.searchsorted(self.starts, start, "right") - 1, np.searchsorted(self.starts, stop, "left")
+        numbers = np.diff(self.starts[begin : end + 1].clip(start, stop))
+        if self.is_row:
+            return np.asarray(np.arange(start, stop) - np.repeat(self.starts[begin:end], numbers))
+        return np.repeat(np.arange(begin, end), numbers)
+
+
+def _places(plan: Plan) -> dict[str, _PlaceColumn]:
     """Return for every noisy answer the number of its sector or measured margin, and of its row there."""
-    sizes = np.concatenate([p.strategy.portions for p in plan.groups])
-    starts = np.cumsum(sizes) - sizes
-    return np.repeat(np.arange(len(sizes)), sizes), np.arange(sizes.sum()) - np.repeat(starts, sizes)
+    starts = np.cumsum(np.concatenate([[0], *(p.strategy.portions for p in plan.groups)]))
+    return {"sector": _PlaceColumn(starts, is_row=False), "row": _PlaceColumn(starts, is_row=True)}

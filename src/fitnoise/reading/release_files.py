@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -33,7 +34,7 @@ from fitnoise.planning.files import (
     unreadable_file,
     unwritable_place,
 )
-from fitnoise.reading.parquet import pieces
+from fitnoise.reading.parquet import Column, pieces
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder
 from fitnoise.request.attributes import FROM, TO
@@ -351,25 +352,112 @@ def table_endings(rows: int) -> tuple[str, ...]:
     return (".parquet",) if rows > MAX_CSV_ROWS else (".parquet", ".csv")
 
 
-Columns = Mapping[str, NDArray[Any]]
-"""A table, column by column: making a frame takes longer than writing a small table."""
+Columns = Mapping[str, Column]
+"""A table, column by column: making a frame takes longer than writing a small table. A long column is made in parts."""
 
 
-def stub_columns(stubs: Sequence[Stub]) -> dict[str, NDArray[Any]]:
+@final
+@dataclass(frozen=True, eq=False)
+class LabelColumn:
+    """A column of labels that repeat regularly, which takes the memory of its labels.
+
+    labels: The labels in turn; after the last one, they begin again.
+    each: The number of consecutive rows of each label.
+    rows: The number of rows.
+    """
+
+    labels: NDArray[Any]
+    each: int
+    rows: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the labels."""
+        return self.labels.dtype
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+        """Return the labels of consecutive rows."""
+        start, stop, _ = rows.indices(self.rows)
+        edges = np.arange(start // self.each, -(-stop // self.each) + 1)
+        labels = self.labels[edges[:-1] % len(self.labels)]
+        return labels if self.each == 1 else np.repeat(labels, np.diff((edges * self.each).clip(start, stop)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NumberColumn:
+    """A column with the numbers of a table, in C order, which copies no more than the requested rows.
+
+    numbers: The numbers in the shape of the table, in any layout of memory.
+    """
+
+    numbers: NDArray[Any]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+        return self.numbers.dtype
+
+    def __len__(self) -> int:
+        return self.numbers.size
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+        """Return the numbers of consecutive rows."""
+        x = self.numbers
+        return x.reshape(-1)[rows] if x.flags.c_contiguous else np.asarray(x.flat[rows])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class JoinedColumn:
+    """A column of whole numbers that lie in several arrays, which copies no more than the requested rows.
+
+    arrays: The arrays, at least one, one after the other.
+    """
+
+    arrays: Sequence[Exact]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """64-bit integers."""
+        return np.dtype(np.int64)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.arrays))
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+        """Return the numbers of consecutive rows."""
+        start, stop, _ = rows.indices(len(self))
+        ends = itertools.accumulate(map(len, self.arrays))
+        spans = ((x, end - len(x)) for x, end in zip(self.arrays, ends, strict=True))
+        parts = (x[max(start - begin, 0) : max(stop - begin, 0)] for x, begin in spans)
+        return np.concatenate([x.astype(np.int64, copy=False) for x in parts])
+
+
+def complete_columns(table: Columns) -> dict[str, NDArray[Any]]:
+    """Return the complete columns of a table."""
+    return {name: column[:] for name, column in table.items()}
+
+
+def stub_columns(stubs: Sequence[Stub]) -> dict[str, Column]:
     """Return one row for each combination of rows of the stubs, in C order; nothing is inferred from a text's form.
 
     A column holds one type: numbers mixed with texts, which label missing-value categories, become texts.
     """
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Column] = {}
+    rows = _rows(stubs)
     for i, stub in enumerate(stubs):
-        before, after = _rows(stubs[:i]), _rows(stubs[i + 1 :])
+        after = _rows(stubs[i + 1 :])
         for name, values in stub.items():
             # programs read a column with one type: numbers among texts, which label missing-value categories, become
             # texts
             one = len(set(map(type, values))) == 1
             kind: Any = _KINDS.get(type(values[0]), object) if one else object
             texts = values if one else list(map(str, values))
-            columns[name] = np.tile(np.repeat(np.array(texts, dtype=kind), after), before)
+            columns[name] = LabelColumn(np.array(texts, dtype=kind), after, rows)
     return columns
 
 
@@ -379,7 +467,7 @@ _KINDS = {bool: np.bool_, int: np.int64, float: np.float64}
 
 def stub_frame(stubs: Sequence[Stub]) -> pd.DataFrame:
     """Return the columns of :func:`stub_columns` as a frame."""
-    return pd.DataFrame(stub_columns(stubs), index=range(_rows(stubs)))
+    return pd.DataFrame(complete_columns(stub_columns(stubs)), index=range(_rows(stubs)))
 
 
 def _arrays(table: Columns | pd.DataFrame) -> Columns:
@@ -389,12 +477,11 @@ def _arrays(table: Columns | pd.DataFrame) -> Columns:
     return {str(c): x.to_numpy(dtype=object if x.dtype.kind == "O" else None) for c, x in table.items()}
 
 
-def _column(answers: Sequence[Exact]) -> Exact:
+def _column(answers: Sequence[Exact]) -> Column:
     """Return the noisy answers as a column: 64-bit integers if all of them fit, otherwise texts."""
-    flat = np.concatenate(answers)
-    if flat.dtype == np.int64 or all(-(2**63) <= x < 2**63 for x in flat):
-        return flat.astype(np.int64)
-    return np.array([str(x) for x in flat], dtype=object)
+    if all(y.dtype == np.int64 or all(-(2**63) <= x < 2**63 for x in y) for y in answers):
+        return JoinedColumn(answers)
+    return np.array([str(x) for y in answers for x in y], dtype=object)
 
 
 def to_json(document: Any) -> str:
@@ -547,6 +634,23 @@ def says(path: Path, text: str | Iterable[str]) -> bool:
             return all(file.read(len(piece)) == piece for piece in pieces) and not file.read(1)
     except (OSError, UnicodeDecodeError):
         raise unreadable_file(path) from None
+
+
+def matched(path: Path, pieces: Iterable[str], start: int) -> int | None:
+    """Return the byte after these pieces in a file that has them from a byte on; None for other files.
+
+    Args:
+        path: The file. One that cannot be read is another file, too.
+        pieces: The texts, one after the other.
+        start: The first byte.
+    """
+    with contextlib.suppress(OSError):
+        if path.is_file():  # to open a pipe would wait for a writer
+            with path.open("rb") as file:
+                file.seek(start)
+                if all(file.read(len(raw)) == raw for raw in map(str.encode, pieces)):
+                    return file.tell()
+    return None
 
 
 def _write(path: Path, text: str | Iterable[str]) -> None:

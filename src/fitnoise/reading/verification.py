@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.arrays import Floats
@@ -48,6 +49,7 @@ from fitnoise.reading.description import (
 from fitnoise.reading.integer_tables import IntegerTables, read_integer_tables
 from fitnoise.reading.means import file_stubs
 from fitnoise.reading.microdata import InventedRecords, StatedRecords
+from fitnoise.reading.parquet import RowGroups
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.release import (
     ANSWERS,
@@ -72,6 +74,7 @@ from fitnoise.reading.release_files import (
     extent,
     files_fault,
     links,
+    matched,
     number_columns,
     says,
     table_endings,
@@ -950,13 +953,18 @@ class _TableFile:
     def endings(self) -> tuple[str, ...]:
         return table_endings(self.rows)
 
-    def read(self) -> tuple[Columns, Mapping[str, str]]:
-        """Return the columns of the Parquet file, and its metadata.
+    @property
+    def groups(self) -> RowGroups:
+        """The row groups of the Parquet file."""
+        return RowGroups(self.base.with_suffix(".parquet"), self.rows, self.longest)
+
+    def read(self) -> Columns:
+        """Return the columns of the Parquet file.
 
         Raises:
             ReleaseError: The file is missing, or is no Parquet file of a release.
         """
-        return read_columns(self.base.with_suffix(".parquet"), self.rows, self.longest)
+        return read_columns(self.base.with_suffix(".parquet"), self.rows, self.longest)[0]
 
     def same_csv(self, columns: Columns) -> bool:
         """Return True if the CSV file holds exactly these columns.
@@ -985,17 +993,25 @@ def _check_parquet(
     """
     by_name = {file.base.name: file for file in files}
     for name, file_name, rebuilt in release.files(names):
-        file = by_name[file_name]
-        columns, metadata = file.read()
-        # the CSV file now, while the table is in memory: to read all tables twice would take twice as long
-        with contextlib.suppress(ReleaseError):  # the checks below report this error
-            if ".csv" in file.endings and file.same_csv(columns):
+        file, comparison = by_name[file_name], _Comparison(rebuilt)
+        groups, csv, end = (
+            file.groups,
+            file.base.with_suffix(".csv"),
+            0 if ".csv" in by_name[file_name].endings else None,
+        )
+        for columns in groups:
+            comparison.add(columns)
+            # the CSV file now, while the rows are in memory: to read all tables twice would take twice as long
+            if end is not None:
+                end = matched(csv, itertools.islice(csv_pieces(columns), 1 if end else 0, None), end)
+        with contextlib.suppress(OSError):
+            if end is not None and csv.stat().st_size == end:
                 same.add(file_name)
-        problem = _difference(columns, rebuilt) or (Message("report.fault.metadata") if metadata else None)
+        problem = comparison.fault() or (Message("report.fault.metadata") if groups.metadata else None)
         if problem:
             table = Value("table", name, ValueKind.CODE)
             return Message("report.fault.table", (table, Value("problem", problem, ValueKind.MESSAGE)))
-        del columns, rebuilt  # a long table leaves the memory before the next one is rebuilt
+        del comparison, rebuilt  # a long table leaves the memory before the next one is rebuilt
     return None
 
 
@@ -1019,34 +1035,64 @@ def _check_histogram(folder: Path, release: Release, i: int) -> Message | None:
     return None if same else Message("report.fault.histogram_csv")
 
 
-def _difference(read: Columns, columns: Columns) -> Message | None:
-    """Return the first fault of the columns that were read as the rebuilt ones; None if they agree."""
-    if list(read) != list(columns) or any(len(read[column]) != len(b) for column, b in columns.items()):
-        return Message("report.fault.shape")
-    for column, b in columns.items():
-        a, column_value = read[column], Value("column", column, ValueKind.CODE)
+@final
+class _Comparison:
+    """The comparison of a table that is read, row group by row group, with the rebuilt one.
+
+    Args:
+        rebuilt: The rebuilt table.
+    """
+
+    def __init__(self, rebuilt: Columns) -> None:
+        self._rebuilt, self._rows, self._numbers = rebuilt, 0, number_columns(rebuilt)
+        self._faults: dict[str, Message] = {}
+        self._differences: dict[str, float] = {}
+        self._same_shape = True
+
+    def add(self, read: Mapping[str, NDArray[Any]]) -> None:
+        """Compare the next rows."""
+        start, self._rows = self._rows, self._rows + len(next(iter(read.values()), ()))
+        self._same_shape &= list(read) == list(self._rebuilt)
+        if self._same_shape:
+            rebuilt = {column: x[start : self._rows] for column, x in self._rebuilt.items()}
+            for column in rebuilt:
+                self._compare(column, read[column], rebuilt)
+
+    def _compare(self, column: str, a: NDArray[Any], rebuilt: Mapping[str, NDArray[Any]]) -> None:
+        b, column_value = rebuilt[column], Value("column", column, ValueKind.CODE)
         if a.dtype.kind != b.dtype.kind:
-            return Message("report.fault.column_type", (column_value,))
-        if column not in number_columns(columns):
+            self._faults[column] = Message("report.fault.column_type", (column_value,))
+        elif column not in self._numbers:
             # bits, because the open ends of bins are NaN, which equals nothing
             is_text = b.dtype.kind == "O"
             if not (a.tolist() == b.tolist() if is_text else a.tobytes() == b.astype(a.dtype).tobytes()):
-                return Message("report.fault.column_labels", (column_value,))
-        elif column in ("simulated_rmse", "biased_value"):  # iterations can end differently on another machine
-            allowed = SIMULATED * b if column == "simulated_rmse" else ITERATIVE_TOLERANCE * columns["std_error"]
-            if not (np.abs(a - b) <= allowed).all():
-                return _number_fault(column_value, np.abs(a - b))
-        # `not … all()`, so that a number that is no number is a fault
-        elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + _width(columns))).all():
-            return _number_fault(column_value, np.abs(a - b))
-    return None
+                self._faults[column] = Message("report.fault.column_labels", (column_value,))
+        else:
+            differences = np.abs(a - b)
+            # the largest of all row groups: np.maximum keeps a number that is no number
+            self._differences[column] = float(np.maximum(self._differences.get(column, 0.0), differences.max()))
+            # `not … all()`, so that a number that is no number is a fault
+            if not (differences <= _allowed(column, rebuilt)).all() or column in self._faults:
+                difference = Value("difference", self._differences[column], ValueKind.PEOPLE)
+                self._faults[column] = Message("report.fault.column", (column_value, difference))
+
+    def fault(self) -> Message | None:
+        """Return the fault of the first column that differs; None if all rows agree."""
+        if not self._same_shape or self._rows != len(next(iter(self._rebuilt.values()))):
+            return Message("report.fault.shape")
+        return next((self._faults[column] for column in self._rebuilt if column in self._faults), None)
 
 
-def _number_fault(column: Value, differences: Floats) -> Message:
-    return Message("report.fault.column", (column, Value("difference", float(differences.max()), ValueKind.PEOPLE)))
+def _allowed(column: str, columns: Mapping[str, NDArray[Any]]) -> Floats:
+    """Return the differences that are allowed for the numbers of a column."""
+    if column == "simulated_rmse":  # iterations can end differently on another machine
+        return np.asarray(SIMULATED * columns[column])
+    if column == "biased_value":
+        return np.asarray(ITERATIVE_TOLERANCE * columns["std_error"])
+    return np.asarray(ROUNDING * (np.abs(columns[column]) + _width(columns)))
 
 
-def _width(columns: Columns) -> Floats:
+def _width(columns: Mapping[str, NDArray[Any]]) -> Floats:
     """Return the uncertainty of a table's numbers: standard errors, or for means the widths of intervals."""
     return columns["std_error"] if "std_error" in columns else columns["high"] - columns["low"]
 
@@ -1064,5 +1110,5 @@ def _check_csv(files: Sequence[_TableFile]) -> Message | None:
     Raises:
         ReleaseError: A file is missing, or is no Parquet file of a release.
     """
-    wrong = next((file.table for file in files if not file.same_csv(file.read()[0])), None)
+    wrong = next((file.table for file in files if not file.same_csv(file.read())), None)
     return None if wrong is None else Message("report.fault.csv", (Value("table", wrong, ValueKind.CODE),))

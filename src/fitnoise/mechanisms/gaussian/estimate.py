@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -33,8 +33,11 @@ def gains(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
 def uncentre(answers: NDArray[np.float64], axis: int, n: int) -> NDArray[np.float64]:
     """Apply H⁺ = Hᵀ/g along one axis."""
     if n == 2:
-        return np.concatenate([answers, -answers], axis=axis) / 2
-    return np.asarray((answers - answers.mean(axis=axis, keepdims=True)) / n)
+        out = np.concatenate([answers, -answers], axis=axis)
+    else:
+        out = np.asarray(answers - answers.mean(axis=axis, keepdims=True))
+    out /= n  # in place: a large sector has one copy less
+    return out
 
 
 def inverse(group: StrategyGroup) -> NDArray[np.float64]:
@@ -110,10 +113,14 @@ class SectorEstimation:
         g = self.strategy.groups[group]
         sizes = g.sizes[sectors[0]].tolist()
         shape = [axis_rows(n) for n in sizes]
-        # Sectors of equal sizes have equally many answers, so one index array reads them all.
-        where = g.starts[sectors][:, None] + np.arange(math.prod(shape) * g.rank)
-        y = answers[group][where].astype(np.float64).reshape(len(sectors), -1, g.rank)
-        theta = (y @ inverse(g)[sectors].swapaxes(1, 2)).reshape(len(sectors), *shape, g.rank)
+        starts, length = g.starts[sectors], math.prod(shape) * g.rank
+        if len(sectors) == 1:
+            where: Any = slice(int(starts[0]), int(starts[0]) + length)  # a large sector needs no index array
+        else:
+            # Sectors of equal sizes have equally many answers, so one index array reads them all.
+            where = starts[:, None] + np.arange(length)
+        theta = answers[group][where].astype(np.float64).reshape(len(sectors), -1, g.rank)
+        theta = (theta @ inverse(g)[sectors].swapaxes(1, 2)).reshape(len(sectors), *shape, g.rank)
         for axis, n in enumerate(sizes):
             theta = uncentre(theta, axis + 1, n)
         return np.asarray(theta)

@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 MIN_MARGIN_REDUCTION = 2.0**-10
 """The share of a margin's precision by which its levels may exceed it, as rounding; in fact rounding is about 2⁻²⁰."""
 
+NUMBERS_PER_BATCH = 2**18
+"""The number of answers of a level that are estimated at once, by places and joint values of other attributes."""
+
 MAX_DENSE_LEAVES = 2_000
 """The largest number of leaves for other goals and for cell budgets, which use one structured attribute; planning takes
 hours."""
@@ -202,23 +205,47 @@ class TreeEstimation(abc.ABC):
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """Return θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, 1)."""
+        if len(sectors) == 1:
+            return self._estimate(answers, group, int(sectors[0]))[None]  # a stack would copy a large sector
         return np.stack([self._estimate(answers, group, k) for k in sectors.tolist()])
 
     def _estimate(self, answers: Sequence[Exact], group: int, k: int) -> Floats:
         attributes = self.decomposition.groups[group].attributes[k]
         outer_set, level = self._split(attributes)
-        return self._placed(
-            self._solved(self.margins[outer_set], *self._centred_estimates(answers, outer_set))[level], attributes
-        )
+        unweighted, weighted = self._centred_estimates(answers, outer_set)
+        return self._placed(self._solved_level(self.margins[outer_set], unweighted, weighted, level), attributes)
+
+    def _solved_level(self, margin: Margin, unweighted: ByLevel, weighted: ByLevel, level: int) -> Floats:
+        """Return `_solved` at the places of one level, (…, N_ℓ), for some values of an attribute of T at a time.
+
+        Joint values of T do not depend on each other, so the memory for more than the result stays small. The
+        function may write to the arrays that it gets.
+        """
+        shape, deep = next(iter((*unweighted.values(), *weighted.values()))).shape[:-1], len(margin.information.x) - 1
+        numbers = math.prod(shape) * self.problem.sizes[deep]
+        if not shape or numbers <= NUMBERS_PER_BATCH:
+            return self._solved(margin, unweighted, weighted)[level]
+        # At the deepest level, which is the largest, the estimates take the place of its answers.
+        out = (weighted or unweighted)[deep] if level == deep else np.empty((*shape, self.problem.sizes[level]))
+        axis = int(np.argmax(shape))
+        step = max(1, NUMBERS_PER_BATCH * shape[axis] // numbers)
+        for i in range(0, shape[axis], step):
+            here = (*(slice(None),) * axis, slice(i, i + step))
+            parts = ({depth: x[here] for depth, x in arrays.items()} for arrays in (unweighted, weighted))
+            out[here] = self._solved(margin, *parts)[level]
+        return out
 
     def _placed(self, estimates: Floats, attributes: Indices) -> Floats:
-        """Return a sector's joint estimate from all levels, (…, N_ℓ), along its attributes, (n_a…, 1)."""
+        """Return a sector's joint estimate from all levels, (…, N_ℓ), along its attributes, (n_a…, 1).
+
+        estimates: The estimates, which the function centres in place.
+        """
         here = self.problem.axes[attributes] > 0
         if not here.any():
             return estimates
         # The sector of a level is centred along it, because its sums belong to the sector without the level.
-        centred = estimates - estimates.mean(axis=-1, keepdims=True)
-        return np.asarray(np.moveaxis(centred, -1, int(np.argmax(here)))[..., None])
+        estimates -= estimates.mean(axis=-1, keepdims=True)
+        return np.asarray(np.moveaxis(estimates, -1, int(np.argmax(here)))[..., None])
 
     def _last(self, tensor: Floats, sector: SectorIndex) -> Floats:
         """Return one number for each joint value of a sector, (n_a…, 1), with its level along the last axis."""
@@ -485,7 +512,8 @@ class LevelEstimation(TreeEstimation):
         weighted, precisions = {}, self.precisions(attributes)
         for level, (i, k) in self.sectors[attributes].items():
             estimate = self.separate_estimates.estimates(answers, i, np.array([k]))[0]
-            weighted[level] = precisions[level] * self._last(estimate, (i, k))
+            estimate *= precisions[level]
+            weighted[level] = self._last(estimate, (i, k))
         return weighted, {}
 
 

@@ -31,6 +31,7 @@ from fitnoise.mechanisms._base import TableMechanism
 from fitnoise.mechanisms.documents import read_trees, trees_document
 from fitnoise.mechanisms.gaussian.estimate import gains, uncentre
 from fitnoise.mechanisms.gaussian.levels import (
+    NUMBERS_PER_BATCH,
     ByLevel,
     Margin,
     TreeCodec,
@@ -239,17 +240,22 @@ class PlaceEstimation(TreeEstimation):
     def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[ByLevel, ByLevel]:
         number, g = self.measured[attributes]
         sizes, start, out = [self.decomposition.sizes[a] for a in attributes], 0, dict[int, Floats]()
+        rows = self.strategy.rows(g)
         for level in g.scales:
-            order = self.strategy.orders[level]
-            n = len(order) * self.strategy.rows(g)
-            y = np.empty((len(order), self.strategy.rows(g)))
+            order, precisions = self.strategy.orders[level], self._precisions(g, level)[self.tree.class_of[level]]
             # The answers come by class of places.
-            y[order] = answers[number][start : start + n].astype(np.float64).reshape(len(order), -1)
-            theta = y.T.reshape(*(axis_rows(x) for x in sizes), -1) / g.multiple
-            for axis, x in enumerate(sizes):
-                theta = uncentre(theta, axis, x)
-            out[level] = theta * self._precisions(g, level)[self.tree.class_of[level]]
-            start += n
+            y = answers[number][start : start + len(order) * rows].reshape(len(order), rows)
+            step = max(1, NUMBERS_PER_BATCH // rows)
+            for i in range(0, len(order), step):
+                here = order[i : i + step]
+                theta = y[i : i + step].astype(np.float64).T.reshape(*(axis_rows(x) for x in sizes), -1) / g.multiple
+                for axis, x in enumerate(sizes):
+                    theta = uncentre(theta, axis, x)
+                theta = theta * precisions[here]
+                if not i:
+                    out[level] = np.empty_like(theta, shape=(*sizes, len(order)))
+                out[level][..., here] = theta
+            start += y.size
         # The sums have the weights k, so their part of the estimate stands with u_g, not with 1_g.
         return {}, out
 
