@@ -19,7 +19,7 @@ import fitnoise_studio
 
 PACKAGES = (
     "errors", "display", "messages", "reporting", "kernel", "algebra", "request", "solving", "mechanisms", "planning",
-    "reading", "engines", "ledgers", "publishing", "opendp", "data", "interfaces", "studio", "laboratory",
+    "reading", "engines", "ledgers", "proposals", "publishing", "opendp", "data", "interfaces", "studio", "laboratory",
 )  # fmt: skip
 """From the lowest up; a package may import only itself and packages named before it."""
 

@@ -53,7 +53,7 @@ NOT_IN_REPORTS = (
     *("report.integers.table", "report.series.entr", "report.records.assumed", "report.records.chosen"),
     *("report.records.counted", "report.records.draws", "report.records.enforced", "report.records.left_out"),
     *("report.records.shares", "report.records.unknown", "report.supersedes.chain", "report.public.confirmed"),
-    "report.sampling.",
+    *("report.sampling.", "report.proposal."),
 )
 """The beginnings of ids that no page or export shows: the terminal, the studio and documents do."""
 

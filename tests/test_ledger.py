@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -2081,3 +2081,99 @@ def test_a_share_only_refuses_more(many: list[tuple[str, str | None, Fraction]])
                     spent[each] += size
             assert {x: ledger.balance(SURVEY, x).spent for x in spent} == spent
             assert {x: ledger.balance(SURVEY, x).cap for x in caps} == caps
+
+
+# --- approvals --------------------------------------------------------------------------------------------
+
+
+def approved(number: int = 1, **others: Any) -> dict[str, Any]:
+    """Return the detail of a charge that a second person approved."""
+    return {"proposal": f"{number:064}", "proposed_by": "ada", "approved_by": "ben"} | others
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        {},
+        {"proposal": "0" * 64},
+        {"proposed_by": "ada", "approved_by": "ben"},
+        approved(proposal="0" * 63),
+        approved(proposal=7),
+        approved(approved_by="ada"),
+        approved(approved_by="Ada"),
+        approved(approved_by="аda"),  # with a Cyrillic a
+        approved(approved_by=""),
+        approved(proposed_by=None),
+        approved(proposed_by=["ada"]),
+    ],
+)
+def test_where_approval_is_required_each_charge_names_a_proposal_and_two_persons(detail: dict[str, Any]) -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(1))
+        ledger.charge(SURVEY, loss(UNIT), {"plan": P})
+        ledger.set_cap(PERSON, Fraction(1), approval=True)  # for all units of this source
+        for act in (ledger.charge, ledger.admit):
+            with refused("ledger.charge-not-approved"):
+                act(SURVEY, loss(UNIT), detail, also={PERSON: loss(UNIT)})
+        ledger.charge(CENSUS, loss(UNIT), detail)  # another source
+        ledger.admit(SURVEY, loss(UNIT), approved(2), also={PERSON: loss(UNIT)})
+        entry = ledger.charge(SURVEY, loss(UNIT), approved(2), also={PERSON: loss(UNIT)})
+        assert {key: entry.detail[key] for key in approved()} == approved(2)
+        assert [e.kind for e in ledger.entries()] == ["cap", "charge", "cap", "charge", "charge"]
+
+
+def test_the_last_cap_that_states_it_requires_approval_or_ends_this() -> None:
+    with Ledger(":memory:") as ledger:
+        for number, (approval, is_required) in enumerate(
+            [(None, False), (True, True), (None, True), (False, False), (None, False), (True, True)]
+        ):
+            entry = ledger.set_cap(SURVEY, Fraction(1), approval=approval)
+            assert entry.detail == ({} if approval is None else {"approval": approval})
+            with refused("ledger.charge-not-approved") if is_required else nullcontext():
+                ledger.charge(SURVEY, loss(UNIT), {})
+            ledger.charge(SURVEY, loss(UNIT), approved(number))
+        ledger.set_cap(SURVEY, Fraction(1), share="north", approval=False)
+        ledger.charge(SURVEY, loss(UNIT), {"share": "north"})
+
+
+def test_a_refused_charge_leaves_its_proposal_unused() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(1, 8), approval=True)
+        for act in (ledger.admit, ledger.charge):
+            with refused("ledger.over-cap"):
+                act(SURVEY, loss(Fraction(2, 8)), approved())
+        ledger.set_cap(SURVEY, Fraction(2, 8))
+        ledger.charge(SURVEY, loss(Fraction(2, 8)), approved())
+        for act in (ledger.admit, ledger.charge):
+            with refused("ledger.proposal-charged-before"):
+                act(SURVEY, loss(UNIT), approved())
+        assert [e.kind for e in ledger.entries()] == ["cap", "refusal", "refusal", "cap", "charge"]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([SURVEY, CENSUS]), st.none() | st.booleans(), st.none() | st.integers(1, 3)),
+        max_size=12,
+    )
+)
+def test_a_proposal_is_charged_once_in_a_ledger_required_or_not(
+    many: list[tuple[Account, bool | None, int | None]],
+) -> None:
+    required: dict[Account, bool | None] = {}
+    used = set[int]()
+    with Ledger(":memory:") as ledger:
+        for account, approval, number in many:
+            if approval is not None:
+                ledger.set_cap(account, Fraction(1), approval=approval)
+                required[account] = approval
+            if number is None and required.get(account):
+                code = "ledger.charge-not-approved"
+            else:
+                code = "ledger.proposal-charged-before" if number in used else ""
+            with refused(code) if code else nullcontext():
+                ledger.charge(account, loss(UNIT), {} if number is None else approved(number))
+                used |= {number} - {None}
+        charged = [e.detail["proposal"] for e in ledger.entries() if e.kind == "charge" and "proposal" in e.detail]
+        assert charged == list(dict.fromkeys(charged))
+        assert {f"{n:064}" for n in used} == {*charged}

@@ -620,6 +620,46 @@ def test_every_command_takes_the_address_of_a_ledger(
     assert "socket" not in (tmp_path / "release" / "release.json").read_text()
 
 
+def test_of_several_approvals_at_once_one_is_charged(
+    address: str, plan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each process has a state folder of its own, as on another machine."""
+    monkeypatch.setenv("BUDGET", address)
+    monkeypatch.chdir(plan.parent)
+    main(["ledger", "open", "env:BUDGET", "--rho", "1", "--plan", "plan.json", "--approval", "required"])
+    release = ["release", "plan.json", "people.csv", "--ledger", "env:BUDGET", "-o", "release", "--again"]
+    main([*release, "--propose", "p.json", "--by", "ada"])
+    assert "socket" not in Path("p.json").read_text() + capsys.readouterr().out
+    names = ("ben", "cleo", "dora")
+    environments = [
+        os.environ | {"PYTHONPATH": os.pathsep.join(map(str, sys.path)), "XDG_STATE_HOME": str(Path(name).absolute())}
+        for name in names
+    ]
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "fitnoise", *release, "--approve", "p.json", "--by", name],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for name, environment in zip(names, environments, strict=True)
+    ]
+    assert 0 in [racer.wait() for racer in racers]  # the others are refused, or find the release in its place
+    assert entries(address) == ["cap", "charge", "answers"]
+    Path("release").rename("elsewhere")
+    with refused("ledger.proposal-charged-before"):
+        fn.release(
+            fn.Plan.load("plan.json"),
+            "people.csv",
+            ledger="env:BUDGET",
+            directory="release",
+            again=True,
+            approve="p.json",
+            by="eve",
+        )
+    assert entries(address) == ["cap", "charge", "answers"]
+
+
 def test_a_restored_ledger_is_refused_by_its_head_or_noticed_by_the_neighbours(address: str, plan: Path) -> None:
     def released(ledger: str, folder: str, **options: Any) -> list[str]:
         notices: list[str] = []

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.planning.comparison import Alternative, Comparison, compare, plan
     from fitnoise.planning.free_queries import plan_free
     from fitnoise.planning.plan import Plan
-    from fitnoise.publishing import PeriodStatus, count, list_periods, new_keys, read_period, release, verify
+    from fitnoise.publishing import PeriodStatus, count, list_periods, new_keys, propose, read_period, release, verify
     from fitnoise.reading.bands import Bands
     from fitnoise.reading.combining import Combination, combine
     from fitnoise.reading.estimates import Estimate, Estimates
@@ -127,6 +127,7 @@ __all__ = [
     "new_keys",
     "plan",
     "plan_free",
+    "propose",
     "read_period",
     "release",
     "report",
@@ -144,7 +145,7 @@ _ROOMS = {
     "planning.comparison": ("Alternative", "Comparison", "compare", "plan"),
     "planning.free_queries": ("plan_free",),
     "planning.plan": ("Plan",),
-    "publishing": ("PeriodStatus", "count", "new_keys", "read_period", "list_periods", "release", "verify"),
+    "publishing": ("PeriodStatus", "count", "new_keys", "propose", "read_period", "list_periods", "release", "verify"),
     "reading.bands": ("Bands",),
     "reading.combining": ("Combination", "combine"),
     "reading.ratios": ("CombinedRatios", "ComparedRatios", "Ratios"),

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
 
 from fitnoise.engines import open_counter
+from fitnoise.engines.databases import ENVIRONMENT, database, is_database
+from fitnoise.engines.spark import is_spark
 from fitnoise.engines.views import ROW_WISE, FoundView
 from fitnoise.errors import DataError, FitnoiseError, LedgerError, PlanError, ReleaseError, is_interruption
 from fitnoise.kernel.answer_files import AnswerFolder
@@ -25,7 +29,7 @@ from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.counting import Counter, Dropped
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.designs._base import Answers
-from fitnoise.kernel.ledger import LedgerEntry
+from fitnoise.kernel.ledger import GENESIS, LedgerEntry, Price
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.measure import Measurement, Stages, is_unfinished, measure, sealed
 from fitnoise.kernel.periods import Series
@@ -37,6 +41,7 @@ from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.messages import Message, Notice, Value, ValueKind, english
 from fitnoise.planning.files import read_text, replace_file
 from fitnoise.planning.plan import Plan, read_back
+from fitnoise.proposals import Proposal, person
 from fitnoise.reading import verification
 from fitnoise.reading.description import (
     MAX_FILE_CHARACTERS,
@@ -123,6 +128,8 @@ def release(
     public_confirm: str | None = None,
     expect_head: tuple[int, str] | None = None,
     share: str | None = None,
+    approve: str | os.PathLike[str] | None = None,
+    by: str | None = None,
     progress: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
     dropped: Callable[[Dropped], None] | None = None,
@@ -167,6 +174,9 @@ def release(
             without it is refused before anything is read, such as an older copy that was restored.
         share: The name of the share of the cap that is charged, for a source with shares in the ledger. For a series,
             the first period is charged to it.
+        approve: A proposal of this release from :func:`propose`, which a second person allows with this call. The
+            ledger keeps its SHA-256 and both names. It is charged once.
+        by: The name of the person who approves it; None for the user of the operating system. It is not authenticated.
         progress: A function, called with the name of each stage.
         notice: A function that receives a sentence for each leftover folder of killed releases to this directory. It
             receives one for a release that is finished here or is in place, too. Without `expect_head` it receives one
@@ -180,9 +190,11 @@ def release(
         DataError: The data do not fit the domain or cannot be opened, or stored answers were altered.
         BudgetExceeded: The charge does not fit; nothing was charged.
         LedgerError: The ledger cannot be used, or lacks `expect_head`. Or its source has shares, and `share` is not one
-            of these. Or the release was charged to another share. Or `again` is not true, and it has a finished
-            release of the plan (with `supersedes`, one that corrects the same release). Or another process works on
-            one. Or, for a series, another period is next, or the answers of an earlier one are lost.
+            of these. Or the release was charged to another share. Or its source requires approval, and no proposal is
+            approved. Or the proposal was charged before, or the charge to finish has another one. Or `again` is not
+            true, and it has a finished release of the plan (with `supersedes`, one that corrects the same release). Or
+            another process works on one. Or, for a series, another period is next, or the answers of an earlier one are
+            lost.
         PlanError: The plan is a series, and no period or folder is given; or the plan is not a series, and one is
             given. Or the series has no such period, or `again` is true for it. Or the plan in memory differs from its
             document.
@@ -192,7 +204,8 @@ def release(
             is unknown or named twice, or tables are named without a directory. Or `supersedes` is no release, is one of
             another account, or does not verify with the ledger. Or the reason is missing, or the plan is a series. Or
             the plan has public totals, and no file or no confirmation is given, or the file does not fit. Or a file is
-            given for another plan.
+            given for another plan. Or the release differs from its proposal, or the same person proposed it. Or a name
+            is given without a proposal, or a proposal for a later period of a series, which charges nothing.
         KeyboardInterrupt: The process was interrupted.
 
     **Guarantees**
@@ -204,10 +217,11 @@ def release(
     """
     plan = read_back(plan)  # the plan that readers will see, and not what an object in memory may hide
     turn = _turn(plan, period, series)
+    tables = tables if tables is None or isinstance(tables, str) else tuple(tables)
     _refuse_call(ledger, directory, tables, turn, is_repeat=again)
     _refuse_revision(supersedes, reason, is_series=turn is not None)
+    proposal = _read_proposal(approve, turn, by)
     totals = _confirmed_totals(plan, public, public_confirm)
-    stage_notice, sentence_notice = progress or (lambda _: None), notice or (lambda _: None)
     call = _Call(
         plan,
         data,
@@ -215,8 +229,8 @@ def release(
         table,
         private_key,
         again,
-        progress=stage_notice,
-        notice=sentence_notice,
+        progress=progress or _ignore,
+        notice=notice or _ignore,
         totals=totals,
         share=share,
     )
@@ -226,10 +240,10 @@ def release(
     with course.stating_outcome(), contextlib.ExitStack() as stack:
         # a new ledger is made after the rehearsal, so that no error before it leaves a file
         book = _existing_ledger(ledger, expect_head, stack)
-        if supersedes is not None:
-            if book is None:
-                raise missing_ledger(Path(str(ledger)), _NOTHING, "Give the ledger that charged the earlier release.")
-            call = replace(call, earlier=Path(supersedes), supersedes=_superseded(plan, Path(supersedes), reason or ""))
+        call = call.correcting(supersedes, reason, ledger, book)
+        if proposal is not None:
+            _check_proposed_head(proposal, ledger, book)
+            call = replace(call, approval=proposal.approved(person(by), call.statement(ledger, directory, tables)))
         if target is not None and book is not None:
             ready = _in_place(call, book, target, tables)
             if ready is not None:
@@ -457,6 +471,7 @@ class _Call:
     supersedes: The earlier releases that the release supersedes, the newest first.
     totals: The file of public totals; None for a plan without them.
     share: The name of the share that is charged; None without one.
+    approval: The statements of the ledger's entry on the proposal and the two persons; empty without a proposal.
     """
 
     plan: Plan
@@ -471,6 +486,7 @@ class _Call:
     supersedes: tuple[Superseded, ...] = ()
     totals: TotalsFile | None = None
     share: str | None = None
+    approval: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def note(self) -> dict[str, str]:
@@ -493,6 +509,79 @@ class _Call:
         sentence = Notice(Message(text_id, tuple(Value(k, x, kinds[type(x)]) for k, x in values.items())))
         _log.info("%s", sentence, extra={"event": event, "plan": self.plan.hash, **values})
         self.notice(sentence)
+
+    def correcting(
+        self,
+        supersedes: str | os.PathLike[str] | None,
+        reason: str | None,
+        ledger: str | os.PathLike[str] | Ledger,
+        book: Ledger | None,
+    ) -> _Call:
+        """Return the call with the earlier release that it corrects, or as it is without one; `book`: None without one.
+
+        Raises:
+            LedgerError: There is no ledger.
+            ReleaseError: The earlier release cannot be corrected by the plan.
+        """
+        if supersedes is None:
+            return self
+        if book is None:
+            raise missing_ledger(Path(str(ledger)), _NOTHING, "Give the ledger that charged the earlier release.")
+        chain = _superseded(self.plan, Path(supersedes), reason or "")
+        return replace(self, earlier=Path(supersedes), supersedes=chain)
+
+    def statement(
+        self,
+        ledger: str | os.PathLike[str] | Ledger,
+        directory: str | os.PathLike[str] | None,
+        tables: str | Iterable[str] | None,
+    ) -> dict[str, Any]:
+        """Return what would be released and charged, as JSON values: what a proposal states and an approval compares.
+
+        It has no number from the data, which are not opened. Paths are absolute.
+        """
+        plan, turn = self.plan, self.turn
+        order, price, text = plan.order, Price.from_loss(plan.order.ledger_loss()), plan.to_json()
+        table_names = to_write(plan if turn is None else plan.truncate(turn.period), tables)
+        file = _path(ledger)
+        return {
+            "title": plan.publication.title,
+            "tables": [table.name for part in plan.publication.groups for table in part.workload.tables],
+            "questions": [q.name for q in plan.publication.questions],
+            "plan": plan.hash,
+            "plan_text": hashlib.sha256(text.encode()).hexdigest(),
+            "account": order.account.source,
+            "unit": order.account.sentence,
+            "share": self.share,
+            "rho": rounded_up(price.rho),
+            "rho_exact": str(price.rho),
+            "epsilon": price.as_json().get("epsilon"),
+            "data": _data_names(self.data),
+            "table": self.table,
+            "declaration": json.loads(text)["spec"].get("data", {}),
+            "ledger": None if file is None else str(Path(file).absolute()),
+            "directory": None if directory is None else str(Path(directory).absolute()),
+            "written": "all" if tables is None else list(table_names),
+            "period": None if turn is None else turn.labels[turn.period - 1],
+            "series": None if turn is None else str(turn.folder.absolute()),
+            "again": self.is_repeat,
+            "supersedes": [one.document() for one in self.supersedes],
+            "public": {key: self.note[key] for key in ("public_totals", "confirmed") if key in self.note},
+        }
+
+    def refuse_other_proposal(self, charge: LedgerEntry) -> None:
+        """Raise LedgerError unless the charge to finish was made under the proposal of this call, or both have none."""
+        charged = charge.detail.get("proposal")
+        if charged != self.approval.get("proposal"):
+            raise LedgerError(
+                "charged-under-other-proposal",
+                f"Entry {charge.sequence} of the ledger is the charge of this plan, under "
+                f"{'no proposal' if charged is None else f'the proposal {charged[:12]}'}.",
+                "A charge is finished under the proposal that it was approved by.",
+                "Repeat the command without --approve." if charged is None else "Repeat the command that approved it.",
+                _NOTHING,
+                place="approve",
+            )
 
     def refuse_other_share(self, charge: LedgerEntry) -> None:
         """Raise LedgerError if a share is given, and the charge to finish was made to another, or to none."""
@@ -535,7 +624,7 @@ class _Call:
             self.progress(f"counting, {fraction:.0%}")
 
         finding: FoundView | None = getattr(counter, "view", None)
-        note = ({} if finding is None else {"view": finding.word}) | self.note
+        note = ({} if finding is None else {"view": finding.word}) | self.note | dict(self.approval)
         if unfinished is not None and unfinished.detail.get("view") != note.get("view"):
             raise LedgerError(
                 "charged-for-another-view",
@@ -690,6 +779,8 @@ def _in_place(call: _Call, book: Ledger, path: Path, tables: str | Iterable[str]
     charges = book.charges(order.account, order.plan) if turn is None else book.series(order.account, order.plan)
     # a folder alone proves nothing: the release counts as finished only if the ledger names its charge and its answers
     charge = next((e for e in charges if e.digest == stored.entry.digest), None)
+    if charge is not None and call.approval.get("proposal") not in (None, charge.detail.get("proposal")):
+        return None
     answer_record = None if charge is None else book.answered(charge)
     if charge is None or answer_record is None or answer_record.answers != drawn_digest(stored):
         return None
@@ -708,6 +799,8 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
     if call.turn is not None:
         for entry in series_charges(call.turn.series, book)[:1]:
             call.refuse_other_share(entry)
+            if call.turn.period == 1:
+                call.refuse_other_proposal(entry)
         return _drawn_before(call.turn, path, book, stages)
     answer_folder, charges = AnswerFolder(book), charged_before(call.plan, book)
     # the answers of another correction are of other data, so a call finishes only charges with its own statement
@@ -726,6 +819,7 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
     for entry, answers in open_ones:
         if not answer_folder.is_held(entry):
             call.refuse_other_share(entry)
+            call.refuse_other_proposal(entry)
             stages.charge, stages.answers = entry, book.answered(entry)
             return entry if answers is None else Measurement(answers, entry)
     if not before and charges and not call.supersedes and not call.is_repeat:
@@ -937,6 +1031,151 @@ def read_period(
             result._fill(stage, table_names)
     _log_step("period-read", "read period %s", period=period, plan=plan.hash)
     return result
+
+
+@checked(ReleaseError, "Nothing was proposed.")
+def propose(
+    plan: Plan,
+    data: Any,
+    file: str | os.PathLike[str],
+    *,
+    ledger: str | os.PathLike[str] | Ledger,
+    by: str | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    tables: str | Iterable[str] | None = None,
+    table: str | None = None,
+    period: str | int | None = None,
+    series: str | os.PathLike[str] | None = None,
+    again: bool = False,
+    supersedes: str | os.PathLike[str] | None = None,
+    reason: str | None = None,
+    public: str | os.PathLike[str] | None = None,
+    public_confirm: str | None = None,
+    expect_head: tuple[int, str] | None = None,
+    share: str | None = None,
+) -> Path:
+    """Write a proposal of a release, for a second person: ``release(…, approve=file, by="…")``.
+
+    Nothing is charged, no noise is drawn, and the data are not opened. The proposal names the data, and states nothing
+    about their content. Another person reads the file, and calls :func:`release` with the same arguments.
+
+    Args:
+        plan: A plan from :func:`fitnoise.plan`.
+        data: The data, as for :func:`release`. Files are named by their absolute paths; other objects by their type.
+        file: The new file for the proposal.
+        ledger: The ledger, as for :func:`release`. It is only read. The proposal states its head, and the balance of
+            the account before and after the release.
+        by: The name of the person who proposes; None for the user of the operating system. It is not authenticated.
+        directory: The directory of the release, as for :func:`release`.
+        tables: The names of the tables to write there as files; None writes all.
+        table: The table of a database or a DuckDB file, or the sheet of an Excel file; overrides the plan's.
+        period: The label of the first period, for a series. Its charge covers all periods.
+        series: The folder with the counts of a series.
+        again: True to measure a plan a second time, for a second charge.
+        supersedes: The directory of an earlier release, which this release corrects; needs `reason`.
+        reason: The reason of the correction, in one line of at most 500 characters.
+        public: The CSV file of the public totals, for a plan that has some.
+        public_confirm: The publisher's statement about this file.
+        expect_head: A head of the ledger that was written down earlier. A ledger without it is refused.
+        share: The name of the share of the cap that is charged, for a source with shares in the ledger.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ReleaseError: The file exists or cannot be written, or the person has no name. Or the arguments cannot make a
+            release, as in :func:`release`. Or the period is not the first of its series.
+        DataError: The URL of the data has a password.
+        LedgerError: The ledger cannot be used, or lacks `expect_head`; or the plan cannot be charged to it.
+        PlanError, SpecError, WorkloadError: The plan cannot be released.
+
+    **Guarantees**
+        * No data are read, no noise is drawn, and no entry is written to the ledger.
+        * Each charge under the proposal is for what it states, at its price, and there is at most one.
+    """
+    plan = read_back(plan)
+    path, turn, name = Path(file), _turn(plan, period, series), person(by)
+    _refuse_call(ledger, directory, tables, turn, is_repeat=again)
+    _refuse_revision(supersedes, reason, is_series=turn is not None)
+    _refuse_proposal(turn, by, has_proposal=True)
+    totals = _confirmed_totals(plan, public, public_confirm)
+    check_new_file(path)
+    call = _Call(plan, data, turn, table, None, again, progress=_ignore, notice=_ignore, totals=totals, share=share)
+    order, loss = plan.order, plan.order.ledger_loss()
+    with contextlib.ExitStack() as stack:
+        book = _existing_ledger(ledger, expect_head, stack)
+        call = call.correcting(supersedes, reason, ledger, book)
+        book = book or stack.enter_context(Ledger(":memory:"))  # a ledger that the release will make has no entry
+        also = order.losses_of_units(book.accounts())
+        quote = book.quote(order.account, loss, also=also, composed_with=order.composed_with, share=share)
+        sequence, digest = book.head()
+    after = None if quote.spent is None or quote.increase is None else quote.spent + quote.increase
+    amounts = {"spent": quote.spent, "spent_after": after, "cap": quote.cap}
+    balance = {key: None if x is None else rounded_up(x) for key, x in amounts.items()}
+    stated = {"sequence": sequence, "digest": digest, **balance, "fits": quote.fits}
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    Proposal(call.statement(ledger, directory, tables), stated, name, time).write(path)
+    _log_step("proposed", "proposed plan %s", plan=plan.hash)
+    return path
+
+
+def _read_proposal(file: str | os.PathLike[str] | None, turn: _PeriodTurn | None, name: str | None) -> Proposal | None:
+    """Return the proposal in a file; None without one. Raise ReleaseError as `Proposal.read` and `_refuse_proposal`."""
+    _refuse_proposal(turn, name, has_proposal=file is not None)
+    return None if file is None else Proposal.read(Path(file))
+
+
+def _check_proposed_head(proposal: Proposal, ledger: str | os.PathLike[str] | Ledger, book: Ledger | None) -> None:
+    """Raise LedgerError unless the ledger has the head of a proposal; `book`: None if it does not exist."""
+    if book is not None:
+        book.verify(proposal.head)
+    elif proposal.head != (0, GENESIS):
+        raise missing_ledger(Path(str(ledger)), _NOTHING)
+
+
+def _ignore(_: str) -> None:
+    """Ignore a stage or a notice."""
+
+
+def _refuse_proposal(turn: _PeriodTurn | None, name: str | None, *, has_proposal: bool) -> None:
+    """Raise ReleaseError for a name without a proposal, or a proposal of a period that charges nothing."""
+    if name is not None and not has_proposal:
+        raise ReleaseError(
+            "name-without-proposal",
+            "A name is given (--by), and no proposal.",
+            "The name is that of the person who proposes or approves.",
+            "Give the proposal (--propose or --approve), or remove the name.",
+            _NOTHING,
+            place="by",
+        )
+    if has_proposal and turn is not None and turn.period > 1:
+        raise ReleaseError(
+            "proposal-of-later-period",
+            f"A proposal is named for period {turn.labels[turn.period - 1]} of a series.",
+            "The first period charges the series, and its approval covers all periods.",
+            "Release this period without --propose and --approve.",
+            _NOTHING,
+            place="period",
+        )
+
+
+def _data_names(data: Any) -> list[str]:
+    """Return the names of data, which are not opened: absolute paths, addresses, or the type of an object.
+
+    Raises:
+        DataError: The URL of a database has a password.
+    """
+    if isinstance(data, list | tuple):
+        return [name for one in data for name in _data_names(one)]
+    if not isinstance(data, str | os.PathLike):
+        return [type(data).__name__]
+    text = os.fspath(data)
+    if "://" in text:
+        if is_database(text):
+            database(text)  # refuses a password, and connects to nothing
+            return [text]
+        return [f"{text.partition('://')[0]}://…"]
+    return [text if text.startswith(ENVIRONMENT) or is_spark(text) else str(Path(text).absolute())]
 
 
 @final

@@ -320,6 +320,19 @@ def check_race_for_shares(name: str, folder: Path) -> None:
         assert ledger.verify() == 1 + len(SHARES) + 2 * len(SHARES) * RACERS, "a race loses an entry"
 
 
+def check_race_for_proposal(name: str, folder: Path) -> None:
+    """Exactly one process succeeds if several charge one approved proposal at the same moment."""
+    path = folder / "proposals"
+    with Ledger.from_store(KINDS[name].open(path)) as ledger:
+        ledger.set_cap(SURVEY, Fraction(RACERS), approval=True)
+    racers = [start("race_for_proposal", name, path) for _ in range(RACERS)]
+    charged = [racer.communicate()[0] for racer in racers]
+    assert [racer.returncode for racer in racers] == [0] * RACERS
+    with Ledger.from_store(KINDS[name].open(path)) as ledger:
+        assert sorted(charged) == ["0"] * (RACERS - 1) + ["1"], "a proposal is not charged exactly once"
+        assert (ledger.balance(SURVEY).spent, ledger.verify()) == (Fraction(1, 8), 2)
+
+
 def check_kill(name: str, folder: Path) -> None:
     """A process killed around its commit leaves all of it or nothing, and a store that opens."""
     runs = [(moment, folder / f"killed-{moment}") for moment in MOMENTS]
@@ -346,6 +359,7 @@ def check_store(name: str, folder: Path) -> None:
         check(KINDS[name], folder)
     check_race(name, folder)
     check_race_for_shares(name, folder)
+    check_race_for_proposal(name, folder)
     check_kill(name, folder)
 
 
@@ -386,6 +400,16 @@ def race_for_shares(name: str, path: str) -> None:
         with Ledger.from_store(KINDS[name].open(Path(path))) as ledger, suppress(BudgetExceeded):
             charge(ledger, share=part)
             charged += 1
+    sys.stdout.write(str(charged))
+
+
+def race_for_proposal(name: str, path: str) -> None:
+    """Try to charge a proposal twice, and print how many charges succeeded."""
+    charged = 0
+    for _ in range(2):
+        with Ledger.from_store(KINDS[name].open(Path(path))) as ledger:
+            charge_again = partial(charge, ledger, proposal="0" * 64, proposed_by="ada", approved_by="ben")
+            charged += not is_refused(charge_again, "ledger.proposal-charged-before")
     sys.stdout.write(str(charged))
 
 

@@ -480,6 +480,12 @@ _add(
             metavar="HEAD|FILE",
         ),
         _CHARGED_SHARE,
+        _file(
+            "--propose proposal",
+            "Write a proposal for a second person to this new file. Nothing is charged, and no data are opened.",
+        ),
+        _file("--approve", "Release this proposal of another person, which is charged once."),
+        _option("--by", "Name of the person who proposes or approves (default: the user). It is not authenticated."),
     ],
     examples=(
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
@@ -488,6 +494,8 @@ _add(
         "fitnoise release plan.json spark:census.people --ledger budget.sqlite -o release/",
         "fitnoise release plan.json people.parquet --ledger env:LEDGER_URL -o release/",
         'fitnoise release plan.json new.csv --ledger budget.sqlite -o new/ --supersedes old/ --reason "new weights"',
+        "fitnoise release plan.json people.csv --ledger budget.sqlite -o release/ --propose proposal.json --by ada",
+        "fitnoise release plan.json people.csv --ledger budget.sqlite -o release/ --approve proposal.json --by ben",
         "fitnoise release plan.json march.csv --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/",
     ),
 )
@@ -854,6 +862,11 @@ _CAP = (
         "share.",
         metavar="NAME=CAP",
         multiple=True,
+    ),
+    _option(
+        "--approval",
+        "With a cap: whether each charge needs a second person from now on (fitnoise release --approve).",
+        type=click.Choice(["required", "none"]),
     ),
 )
 

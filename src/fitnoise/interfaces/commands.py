@@ -47,10 +47,12 @@ from fitnoise.interfaces.reports.ledgers import (
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
 from fitnoise.interfaces.reports.releases import (
     answer_report,
+    approval_section,
     combination_report,
     integers_report,
     microdata_report,
     periods_report,
+    proposal_report,
     public_statements,
     receipt_report,
     release_report,
@@ -76,7 +78,8 @@ from fitnoise.planning.examples import examples
 from fitnoise.planning.files import check_plan_place, read_text, replace_file, unwritable_place
 from fitnoise.planning.free_queries import plan_free
 from fitnoise.planning.plan import Plan
-from fitnoise.publishing import count, list_periods, missing_ledger, new_keys, release
+from fitnoise.proposals import Proposal
+from fitnoise.publishing import count, list_periods, missing_ledger, new_keys, propose, release
 from fitnoise.publishing import read_period as drawn_period
 from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
@@ -451,16 +454,48 @@ def release_command(
     public_confirm: str | None,
     expect_head: str | None,
     share: str | None,
+    proposal: Path | None,
+    approve: Path | None,
+    by: str | None,
     as_json: bool,
 ) -> None:
-    """Measure a plan, and show what was written and charged."""
+    """Measure a plan, and show what was written and charged; or write a proposal of this, for a second person."""
     if names and no_tables:
         raise click.UsageError(
             "--tables and --no-tables are both given. Give one of them. Nothing was measured and nothing was charged."
         )
     # An empty tuple writes no tables, None writes all.
     chosen = names if names or no_tables else None
+    if proposal is not None and approve is not None:
+        raise click.UsageError(
+            "--propose and --approve are both given. One person proposes, and another approves. Give one of them. "
+            "Nothing was measured and nothing was charged."
+        )
     plan = Plan.load(plan_file)
+    head = None if expect_head is None else _expected_head(expect_head)
+    if proposal is not None:
+        propose(
+            plan,
+            _data(data),
+            proposal,
+            ledger=ledger_file,
+            by=by,
+            directory=output,
+            tables=chosen,
+            table=table,
+            period=period,
+            series=series,
+            again=again,
+            supersedes=supersedes,
+            reason=reason,
+            public=public,
+            public_confirm=public_confirm,
+            expect_head=head,
+            share=share,
+        )
+        say(wrote(proposal))
+        _print_report(proposal_report(Proposal.read(proposal), proposal, plan.order.account), as_json)
+        return
     price = ceil_dyadic(plan.loss.rho)
     # Only after other plans of the same records can the balance rise by another number than the cost of the plan.
     before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
@@ -481,8 +516,10 @@ def release_command(
             reason=reason,
             public=public,
             public_confirm=public_confirm,
-            expect_head=None if expect_head is None else _expected_head(expect_head),
+            expect_head=head,
             share=share,
+            approve=approve,
+            by=by,
             progress=report_progress,
             notice=say,
             dropped=partial(_keep_dropped, dropped_records, as_json),
@@ -499,7 +536,8 @@ def release_command(
         receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, _label(ledger_file), balance)
         values = tuple(Value(key, x) for key, x in _dropped(dropped_records).items())
         parts = [] if part is None else [balance_section(None, part, ("share",))]
-        _print_report(receipt.adding(*parts, *superseded_section(done), Section(values=values)), as_json)
+        sections = (*parts, *approval_section(done.charge), *superseded_section(done))
+        _print_report(receipt.adding(*sections, Section(values=values)), as_json)
 
 
 def series_status_command(plan_file: Path, series: Path, ledger_file: Path | str, as_json: bool) -> None:
@@ -990,6 +1028,7 @@ def ledger_cap_command(
     mu: Fraction | None,
     reason: str | None,
     share_texts: tuple[str, ...],
+    approval: str | None,
     source: str | None,
     unit: str | None,
     plan_file: Path | None,
@@ -1014,7 +1053,7 @@ def ledger_cap_command(
         accounts = ledger.accounts()
         account = plan_account or _chosen(accounts, source or "", unit)
         _check_listed(account, accounts, is_new=False)
-        _set_caps(ledger, account, cap, shares, reason or "")
+        _set_caps(ledger, account, cap, shares, reason or "", approval)
     _show_capped(file, as_json)
 
 
@@ -1027,6 +1066,7 @@ def ledger_open_command(
     mu: Fraction | None,
     reason: str | None,
     share_texts: tuple[str, ...],
+    approval: str | None,
     as_json: bool,
 ) -> None:
     """Open a new account for a plan with a cap, print the source's earlier cost for it, and show the ledger."""
@@ -1035,7 +1075,7 @@ def ledger_open_command(
     with Ledger(file) as ledger:
         _check_listed(account, ledger.accounts(), is_new=True)
         earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries())
-        _set_caps(ledger, account, cap, shares, reason or "")
+        _set_caps(ledger, account, cap, shares, reason or "", approval)
         with _after(CAPPED):
             spent = ledger.balance(account).spent
     if earlier and spent is not None:
@@ -1073,11 +1113,20 @@ def _parse_shares(texts: Sequence[str]) -> dict[str, Fraction]:
 
 
 def _set_caps(
-    ledger: Ledger, account: Account, cap: Mapping[str, Fraction], shares: Mapping[str, Fraction], reason: str
+    ledger: Ledger,
+    account: Account,
+    cap: Mapping[str, Fraction],
+    shares: Mapping[str, Fraction],
+    reason: str,
+    approval: str | None,
 ) -> None:
-    """Set the cap of an account, if one is given, and then those of shares, in the measure of the account's cap."""
+    """Set the cap of an account, if one is given, and then those of shares, in the measure of the account's cap.
+
+    approval: "required" or "none", as the first of these entries states it; None leaves it as it is.
+    """
+    requires = None if approval is None else approval == "required"
     if cap:
-        ledger.set_cap(account, **cap, reason=reason, share=None)
+        ledger.set_cap(account, **cap, reason=reason, share=None, approval=requires)
     in_force = ledger.balance(account)
     measures = {"mu_squared": in_force.mu_squared_cap, "epsilon": in_force.epsilon_cap, "rho": in_force.cap}
     kind = next((key for key, limit in measures.items() if limit is not None), None)
@@ -1088,10 +1137,9 @@ def _set_caps(
         )
     done = "The cap of the account is set, and in the ledger." if cap else None
     for name, limit in shares.items():
+        size = {str(kind): limit**2 if kind == "mu_squared" else limit}
         with _after(done):
-            ledger.set_cap(
-                account, **{str(kind): limit**2 if kind == "mu_squared" else limit}, reason=reason, share=name
-            )
+            ledger.set_cap(account, **size, reason=reason, share=name, approval=None if done else requires)
         done = f"The caps before and that of the share {name!r} are set, and in the ledger."
 
 
@@ -1401,7 +1449,9 @@ def _rehearse_charges(file: Path | str, plans: Sequence[tuple[str, Plan]], share
             quote = ledger.quote(order.account, loss, also=also, composed_with=others, share=share)
             charges.append((name, quote, loss.epsilon))
             if quote.fits:
-                detail = order.detail() | ({} if share is None else {"share": share})
+                # Stands for an approval, which the account may require.
+                approved = {"proposal": f"{len(charges):064}", "proposed_by": "proposer", "approved_by": "approver"}
+                detail = order.detail() | approved | ({} if share is None else {"share": share})
                 ledger.charge(order.account, loss, detail, also=also, composed_with=others)
         balances = [ledger.balance(a) for a in dict.fromkeys(quote.account for _, quote, _ in charges)]
     return charges_sections(charges, balances)

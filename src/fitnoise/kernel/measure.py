@@ -154,7 +154,6 @@ def measure(
         composed_with=order.composed_with,
         at_most=Fraction(0) if order.free else None,
     )
-    write = partial(charge, once=once)
     salt = token_hex(16) if unfinished is None else str(unfinished.detail["salt"])
     request = order.account, order.ledger_loss(), dict(note or {}) | order.detail() | {"salt": salt}
     if unfinished is None:
@@ -172,7 +171,7 @@ def measure(
             room.make(length)
         stages.salt = salt
         # The charge is durable before the first random bit is drawn.
-        entry = stages.charge = unfinished or write(*request)
+        entry = stages.charge = unfinished or charge(*request, once=once)
         answers = tuple(d.draw(x, noise) for d, x in zip(order.scaled_designs, exact, strict=True))
         path = store.path(entry)
         # A ledger in memory has no folder: only the digest of the answers is recorded.

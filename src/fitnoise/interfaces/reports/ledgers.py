@@ -55,6 +55,10 @@ def ledger_report(
         ReportColumn("supersedes"),
         ReportColumn("share"),
         ReportColumn("view"),
+        ReportColumn("proposal"),
+        ReportColumn("proposed_by"),
+        ReportColumn("approved_by"),
+        ReportColumn("approval"),
         ReportColumn("digest"),
     )
     rest = (Value("leftovers", leftovers),)
@@ -72,6 +76,7 @@ def ledger_report(
             *(accounts or [Section(values=(Value("balances", []),))]),
             *_renewals(entries, balances),
             *_exceeding_shares(balances, shares),
+            *_approvals(entries),
             Section(tables=(ReportTable.from_rows("entries", columns, (_row(e, numbers) for e in entries)),)),
             *_series(entries),
             *_unprotected(entries),
@@ -120,6 +125,14 @@ def _exceeding_shares(balances: Sequence[Quote], shares: Sequence[Quote]) -> Ite
                 Value("limit", float(cap[1]), ValueKind.COST),
             )
             yield Section(None, (Message(_EXCEEDING_TEXTS[cap[0]], values),), values, path=("exceeding_shares", i))
+
+
+def _approvals(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
+    """Yield the sources whose charges need an approval now."""
+    stated = {e.account.source: e.detail["approval"] for e in entries if e.kind == "cap" and "approval" in e.detail}
+    for i, source in enumerate(source for source, is_required in stated.items() if is_required):
+        values = (Value("source", source),)
+        yield Section(None, (Message("report.balance.approval", values),), values, path=("approvals", i))
 
 
 def _renewals(entries: Sequence[LedgerEntry], balances: Sequence[Quote]) -> Iterator[Section]:
@@ -400,6 +413,14 @@ def _row(entry: LedgerEntry, numbers: Mapping[str, int]) -> dict[str, Content]:
     if share_name is not None:
         parts = (Value("entry", kind_message, ValueKind.MESSAGE), Value("share", share_name))
         kind_message = Message("report.entry.share", parts)
+    people = {key: entry.detail.get(key) for key in ("proposed_by", "approved_by")}
+    if None not in people.values():
+        names = (Value(key, str(x)) for key, x in people.items())
+        kind_message = Message("report.entry.approved", (Value("entry", kind_message, ValueKind.MESSAGE), *names))
+    is_required = entry.detail.get("approval")
+    if is_required is not None:
+        text = "report.entry.approval_required" if is_required else "report.entry.approval_ended"
+        kind_message = Message(text, (Value("entry", kind_message, ValueKind.MESSAGE),))
     return {
         "sequence": entry.sequence,
         "time": entry.time,
@@ -419,5 +440,8 @@ def _row(entry: LedgerEntry, numbers: Mapping[str, int]) -> dict[str, Content]:
         "supersedes": superseded,
         "share": share_name,
         "view": entry.detail.get("view"),
+        "proposal": entry.detail.get("proposal"),
+        **people,
+        "approval": is_required,
         "digest": entry.digest,
     }

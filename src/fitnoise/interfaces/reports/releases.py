@@ -14,21 +14,23 @@ import pandas as pd
 from fitnoise.interfaces.reports.costs import messages_for
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import means, public, records, table_label, tables, units, warning_sections, whom
-from fitnoise.kernel.ledger import Quote
+from fitnoise.kernel.ledger import LedgerEntry, Quote
 from fitnoise.kernel.profiles import ceil_dyadic
+from fitnoise.kernel.units import Account
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.plan import Plan
+from fitnoise.proposals import Proposal
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.contradictions import MIN_GAIN
-from fitnoise.reading.description import public_totals
+from fitnoise.reading.description import account_message, public_totals
 from fitnoise.reading.expressions import attributes_by_value
 from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.labelled_numbers import LabelledNumbers
 from fitnoise.reading.microdata import InventedRecords
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
-from fitnoise.reading.release import FiniteAnswer, Release
+from fitnoise.reading.release import Charge, FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.workloads import Table as Asked
@@ -114,6 +116,51 @@ def _ledger(file: Path | str, balance: Quote | None) -> Iterator[Section]:
         section = balance_section(None, balance)
         yield replace(ledger, messages=(*ledger.messages, *section.messages))
         yield replace(section, messages=())
+
+
+def approval_section(charge: Charge | None) -> Iterator[Section]:
+    """Yield the proposal and the approval of a release, as its charge names them; nothing without a proposal."""
+    if not isinstance(charge, LedgerEntry) or "proposal" not in charge.detail:
+        return
+    digest = charge.detail["proposal"]
+    people = tuple(Value(key, charge.detail[key]) for key in ("proposed_by", "approved_by"))
+    message = Message("report.receipt.approval", (*people, Value("proposal", digest[:12])))
+    values = (*people, Value("proposal", digest))
+    yield Section(Message("report.section.approval"), (message,), values, path=("approval",))
+
+
+def proposal_report(proposal: Proposal, file: Path, account: Account) -> Report:
+    """Return a proposal for people, and for programs as it is in its file.
+
+    Args:
+        proposal: The proposal.
+        file: Its file.
+        account: The account that would be charged.
+    """
+    release, ledger = proposal.release, proposal.ledger
+    values = (
+        Value("person", proposal.proposed_by),
+        Value("plan", release["plan"][:12]),
+        Value("source", account.source),
+        Value("unit", account_message(account), ValueKind.MESSAGE),
+        Value("data", release["data"]),
+        Value("directory", str(release["directory"])),
+        Value("rho", release["rho"], ValueKind.COST),
+        Value("file", str(file)),
+    )
+    spent = Value("spent", ledger["spent"], ValueKind.COST), Value("after", ledger["spent_after"], ValueKind.COST)
+    texts = ["report.proposal.release", "report.proposal.cost"]
+    texts += [] if ledger["fits"] else ["report.proposal.unfit"]
+    is_bounded = None not in (ledger["spent"], ledger["spent_after"])
+    balance = (Message("report.proposal.balance", (values[2], *spent)),) if is_bounded else ()
+    messages = (*(Message(text, values) for text in texts), *balance, Message("report.proposal.next", values))
+    stated = (
+        Value("proposed_by", proposal.proposed_by),
+        Value("time", proposal.time),
+        Value("release", release),
+        Value("ledger", ledger),
+    )
+    return Report("", (Section(Message("report.section.proposal"), messages, stated),))
 
 
 def superseded_section(release: Release) -> Iterator[Section]:

@@ -44,7 +44,7 @@ PRIVATE, PUBLIC = "fitnoise-private-key-", "fitnoise-public-key-"
 _DIGEST = 32
 
 _MAX_KEY_FILE_BYTES = 1024
-"""The largest number of bytes of a file with a key."""
+"""The largest number of bytes of a file with a key, and more than the first bytes of a file with counts."""
 
 _NOTHING = "Nothing was measured and nothing was charged."
 
@@ -196,14 +196,7 @@ def is_sealed(data: Any) -> bool:
     if not isinstance(data, (str, PathLike)):
         return False
     path = Path(data)
-    return quietly(partial(_begins, path), not_opened(path))
-
-
-def _begins(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(SEALED)).startswith((SEALED, UNSEALED))
+    return quietly(lambda: path.is_file() and _first_bytes(path).startswith((SEALED, UNSEALED)), not_opened(path))
 
 
 def key_pair() -> tuple[str, str]:

@@ -54,6 +54,12 @@ a cap. The rules below are its constitution: no version may ever change them.
     the account, which holds all the same. A share never ends; a cap of 0 closes it. No access is controlled: a person
     who can charge can name any share.
 
+15. **A source can require approval, and a proposal is charged once.** A cap may state that its name requires approval,
+    or that it no longer does. The last such cap decides for all accounts of the name. Each charge there names a
+    proposal by its SHA-256, the person who proposed it, and another person who approved it. No two charges name one
+    proposal, required or not. Entries that cost nothing need no approval. No person is authenticated: a person who can
+    charge can write any names, and a person who can set caps can end the requirement. The chain shows both.
+
 **Symbols.**
 
     | ρ | parameter of zero-concentrated differential privacy |

@@ -227,7 +227,8 @@ class LedgerEntry:
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
         detail: A JSON object without floats. The ledger itself writes `"profile"`, `"composed_with"`, `"epsilon"`,
             `"mu_squared"`, `"mu_rate"`, `"units"` and `"series"` to it. `"share"` is the name of the share that a cap
-            limits, or that a charge or refusal is made to.
+            limits, or that a charge or refusal is made to. `"approval"` is true in a cap from which on charges need
+            approval, and false in one that ends this.
         previous: The digest of the entry before; :data:`GENESIS` for the first.
         digest: The SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
 

@@ -215,7 +215,8 @@ class Ledger:
             loss: The cost of the release on its own. The detail keeps its profile, if the cost by cell is known. For a
                 pure loss the detail keeps ε.
             detail: A JSON object without floats. The key "plan" holds the hash by which later charges can name this
-                one. The key "share" names the share that is charged.
+                one. The key "share" names the share that is charged. The key "proposal" holds the SHA-256 of a
+                proposal, and "proposed_by" and "approved_by" hold the names of two persons (rule 15).
             also: The cost of the release on its own for other accounts of the name; the detail keeps it. An account of
                 the name that is not in it is charged the bound of :meth:`LedgerEntry.price`.
             composed_with: Hashes of plans charged to the same account. They state the promise that this release is
@@ -241,13 +242,15 @@ class Ledger:
             LedgerError: The spent ρ would grow by more than `at_most`, or by an unknown amount.
             LedgerError: The account does not exist, and its name has a cap or looks like another.
             LedgerError: The detail names no share, and the name has shares; or it names one that does not exist.
+            LedgerError: The name requires approval, and the detail names no proposal, or not two persons. Or another
+                charge names the same proposal.
             LedgerError: `once` is set, and the account was charged for the plan before.
         """
         request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with, drawn_period)
         full_detail = request.detailed(detail)
         with self._transaction(write=True) as chain:
             # The write lock is held since before the chain was read, so no other process spends in between.
-            full = _find_full_quote(chain, request, at_most, full_detail.get("share"))
+            full = _find_full_quote(chain, request, at_most, full_detail)
             _check_turn(chain, "refusal" if full else "charge", account, full_detail)
             before = _list_charges(chain, account, full_detail.get("plan")) if once else []
             if before:
@@ -283,7 +286,7 @@ class Ledger:
         request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
         full_detail = request.detailed(detail)
         with self._transaction(write=True) as chain:
-            full = _find_full_quote(chain, request, at_most, full_detail.get("share"))
+            full = _find_full_quote(chain, request, at_most, full_detail)
             # The refusal is an entry as well, so trials of what fits are on record.
             entry = self._append(chain, "refusal", account, request.own_price.rho, full_detail) if full else None
         if full and entry:
@@ -366,6 +369,7 @@ class Ledger:
         mu_squared: Fraction | None = None,
         reason: str = "",
         share: str | None = None,
+        approval: bool | None = None,
     ) -> LedgerEntry:
         """Put a cap ρ ≥ 0, a cap on pure ε ≥ 0, or a cap on μ² ≥ 0, in force. Earlier caps stay in the ledger.
 
@@ -384,6 +388,8 @@ class Ledger:
             mu_squared: The cap on μ².
             reason: Text that the entry keeps; empty for none.
             share: The name of a share, to limit the charges that name it (rule 14). `None` limits all charges.
+            approval: True if each later charge to the name needs the approval of a second person (rule 15). False ends
+                this. `None` leaves it as it is.
 
         Raises:
             LedgerError: The name of the share is not printable, or looks like that of another share of the source.
@@ -421,11 +427,11 @@ class Ledger:
         # In the units of charges: these have ρ and μ² in multiples of 2⁻⁶⁴, and ε exactly.
         top = check_amount(top, rounded=kind != "epsilon")
         cap = check_amount(top**2 / 2 if kind == "epsilon" else top / 2 if kind == "mu_squared" else top, rounded=False)
-        optional = {"reason": reason, kind: "" if kind == "rho" else str(top), "share": share}
-        detail = {key: x for key, x in optional.items() if x}
+        optional = {"reason": reason, kind: "" if kind == "rho" else str(top), "share": share, "approval": approval}
+        detail = {key: x for key, x in optional.items() if x not in ("", None)}
         with self._transaction(write=True) as chain:
             _refuse_twin(chain, _check_account(account))
-            similar = [x for x in _list_shares(chain, account) if share is not None and are_confusable(x, share)]
+            similar = [x for x in _list_stated(chain, account, "share") if share and are_confusable(x, share)]
             if similar and share not in similar:
                 raise LedgerError(
                     "share-looks-alike",
@@ -1032,30 +1038,54 @@ def _otherwise(accounts: Sequence[Account], account: Account) -> str:
     return f", which promises other cells of {' and '.join(map(repr, names))}" if names else ""
 
 
-def _list_shares(chain: list[LedgerEntry], account: Account) -> list[str]:
-    """Return the names of the shares of all accounts with the source of an account, in order of appearance."""
-    caps = [e for e in chain if e.kind == "cap" and "share" in e.detail and e.account.source == account.source]
-    return list(dict.fromkeys(entry.detail["share"] for entry in caps))
+def _list_stated(chain: list[LedgerEntry], account: Account, key: str) -> list[Any]:
+    """Return what the caps of all accounts with the source of an account state under a key, oldest first."""
+    caps = [e for e in chain if e.kind == "cap" and e.account.source == account.source]
+    return [entry.detail[key] for entry in caps if key in entry.detail]
 
 
 def _find_full_quote(
-    chain: list[LedgerEntry], request: _ChargeRequest, at_most: Fraction | None, share: str | None
+    chain: list[LedgerEntry], request: _ChargeRequest, at_most: Fraction | None, detail: Mapping[str, Any]
 ) -> Quote | None:
     """Return the quote of an account or share under whose cap a charge does not fit; `None` if it fits under all.
 
-    Raise if the spent ρ of its own account would grow by more than `at_most`, or as `_quote_accounts` does.
+    Raise if its detail lacks a share or an approval, or names a proposal that was charged before. Raise if the spent ρ
+    of its own account would grow by more than `at_most`, or as `_quote_accounts` does.
     """
+    share_name = detail.get("share")
     # Rule 14: a charge without a share would use what is left for the shares.
-    if share not in ((shares := _list_shares(chain, request.account)) or (None,)):
+    if share_name not in ((shares := _list_stated(chain, request.account, "share")) or (None,)):
         raise LedgerError(
             "share-not-named",
-            f"The charge names {'no share' if share is None else f'the share {share!r}'}, and the shares of "
-            f"{request.account.source!r} are: {', '.join(map(repr, shares)) or 'none'}.",
+            f"The charge names {'no share' if share_name is None else f'the share {share_name!r}'}, and the shares of "
+            f"{request.account.source!r} are: {', '.join(map(repr, dict.fromkeys(shares))) or 'none'}.",
             "Where a source has shares, each charge names one of them.",
             "Name one (--share), or set the cap of another: fitnoise ledger cap … --share.",
             "Nothing was charged and nothing was changed.",
         )
-    quotes = _quote_accounts(chain, request, share)
+    proposal = detail.get("proposal")
+    names: list[Any] = [detail.get(key) for key in ("proposed_by", "approved_by")]
+    is_approved = is_digest(proposal) and all(map(is_name, names)) and not are_confusable(*names)
+    # Rule 15: the last cap that states it decides for all accounts of the name.
+    if any(_list_stated(chain, request.account, "approval")[-1:]) and not is_approved:
+        raise LedgerError(
+            "charge-not-approved",
+            f"The source {request.account.source!r} requires approval, and the charge names no proposal with two "
+            "different persons, one who proposed it and one who approved it.",
+            "Where approval is required, a second person allows each charge.",
+            "Propose the release (fitnoise release --propose), and have another person approve it (--approve).",
+            "Nothing was charged and nothing was changed.",
+        )
+    used = [e for e in chain if e.kind == "charge" and proposal is not None and e.detail.get("proposal") == proposal]
+    if used:
+        raise LedgerError(
+            "proposal-charged-before",
+            f"Entry {used[0].sequence} of the ledger is the charge of this proposal.",
+            "A proposal is charged once.",
+            "Propose the release again, if a further charge is meant.",
+            "Nothing was charged and nothing was changed.",
+        )
+    quotes = _quote_accounts(chain, request, share_name)
     grows = quotes[0].increase
     if at_most is not None and (grows is None or grows > at_most):
         raise LedgerError(

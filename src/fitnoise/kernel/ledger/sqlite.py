@@ -123,7 +123,26 @@ class SqliteStore:
 
     def identity(self) -> object:
         """Return device and inode of the file now at the path, zeros in memory; raise for a second name in use."""
-        return _identity(self.file)
+        if self.file is None:
+            return (0, 0)
+        # A process that was killed while it made the ledger leaves a second name, which is removed here.
+        if self.file.stat().st_nlink > 1:
+            real = self.file.resolve()
+            ours = re.compile(rf"\.{re.escape(real.name)}\.(unfinished-)?[a-z0-9_]{{8}}")  # as `_create` names it
+            for other in real.parent.iterdir():
+                with suppress(FileNotFoundError):
+                    if ours.fullmatch(other.name) and other.samefile(real):
+                        other.unlink()
+        status = self.file.stat()
+        if status.st_nlink > 1:
+            raise LedgerError(
+                "file-has-several-names",
+                f"The ledger {self.file} has {status.st_nlink} names (hard links).",
+                "An entry written under one name could be lost under another.",
+                "Remove the other names, and make backups as copies.",
+                "This operation charged nothing and changed nothing.",
+            )
+        return (status.st_dev, status.st_ino)
 
     def commit(self) -> None:
         """Sync the file, its journal and its folder, and end the transaction."""
@@ -251,30 +270,6 @@ def _create(path: Path) -> None:
             "Give the path of a ledger.",
             "Nothing was charged and nothing was changed.",
         )
-
-
-def _identity(path: Path | None) -> tuple[int, int]:
-    """Return device and inode of the file at the path, zeros in memory; raise for a second name in use."""
-    if path is None:
-        return (0, 0)
-    # A process that was killed while it made the ledger leaves a second name, which is removed here.
-    if path.stat().st_nlink > 1:
-        real = path.resolve()
-        ours = re.compile(rf"\.{re.escape(real.name)}\.(unfinished-)?[a-z0-9_]{{8}}")  # as `_create` names it
-        for other in real.parent.iterdir():
-            with suppress(FileNotFoundError):
-                if ours.fullmatch(other.name) and other.samefile(real):
-                    other.unlink()
-    status = path.stat()
-    if status.st_nlink > 1:
-        raise LedgerError(
-            "file-has-several-names",
-            f"The ledger {path} has {status.st_nlink} names (hard links).",
-            "An entry written under one name could be lost under another.",
-            "Remove the other names, and make backups as copies.",
-            "This operation charged nothing and changed nothing.",
-        )
-    return (status.st_dev, status.st_ino)
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
