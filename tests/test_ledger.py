@@ -2136,6 +2136,24 @@ def test_the_last_cap_that_states_it_requires_approval_or_ends_this() -> None:
         ledger.charge(SURVEY, loss(UNIT), {"share": "north"})
 
 
+@pytest.mark.parametrize("value", [None, 0, 1, "", "none", "required", [], {}])
+def test_a_cap_that_states_anything_else_about_approval_ends_nothing(value: Any, tmp_path: Path) -> None:
+    """Also a cap that another program wrote, with digests that are right."""
+    with Ledger(tmp_path / "l.db") as ledger:
+        ledger.set_cap(SURVEY, Fraction(1), approval=True)
+        if value not in ("", None):
+            with refused("ledger.entry-invalid"):
+                ledger.set_cap(SURVEY, Fraction(1), approval=value)
+        with refused("ledger.charge-not-approved"):
+            ledger.charge(SURVEY, loss(UNIT), {})
+        ((*columns, _),) = [x for x in ledger._store.rows() if x[0] == 1]
+    changed = [2, *columns[1:6], json.dumps({"approval": value}, separators=(",", ":")), ledger._seen[1]]
+    with closing(sqlite3.connect(tmp_path / "l.db")) as db, db:
+        db.execute("INSERT INTO entries VALUES (?,?,?,?,?,?,?,?,?)", (*changed, digest_columns(tuple(changed))))
+    with refused("ledger.entry-invalid"):
+        Ledger(tmp_path / "l.db")
+
+
 def test_a_refused_charge_leaves_its_proposal_unused() -> None:
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, Fraction(1, 8), approval=True)

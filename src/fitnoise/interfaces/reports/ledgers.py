@@ -417,7 +417,7 @@ def _row(entry: LedgerEntry, numbers: Mapping[str, int]) -> dict[str, Content]:
     if None not in people.values():
         names = (Value(key, str(x)) for key, x in people.items())
         kind_message = Message("report.entry.approved", (Value("entry", kind_message, ValueKind.MESSAGE), *names))
-    is_required = entry.detail.get("approval")
+    is_required = entry.detail.get("approval") if entry.kind == "cap" else None
     if is_required is not None:
         text = "report.entry.approval_required" if is_required else "report.entry.approval_ended"
         kind_message = Message(text, (Value("entry", kind_message, ValueKind.MESSAGE),))

@@ -249,12 +249,13 @@ class LedgerEntry:
     digest: str
 
     def __post_init__(self) -> None:
+        stated = self.detail if isinstance(self.detail, Mapping) else {}
         sound = {
-            "cap": self.rho >= 0,
+            "cap": self.rho >= 0 and type(stated.get("approval", True)) is bool,
             "charge": self.rho > 0 and ceil_dyadic(self.rho) == self.rho,
             "refusal": self.rho > 0 and ceil_dyadic(self.rho) == self.rho,
-            "period": self.rho == 0 and isinstance(self.detail, Mapping) and self.detail.keys() == {"plan", "series"},
-            "answers": self.rho == 0 and isinstance(self.detail, Mapping) and self.detail.keys() == _ANSWERS,
+            "period": self.rho == 0 and stated.keys() == {"plan", "series"},
+            "answers": self.rho == 0 and stated.keys() == _ANSWERS,
         }
         if not sound.get(self.kind, False) or not _is_short(self.rho):
             raise LedgerError(
@@ -264,9 +265,7 @@ class LedgerEntry:
                 "Give an entry as a ledger writes it.",
                 "Nothing was charged and nothing was changed.",
             )
-        if not isinstance(self.detail, Mapping) or (
-            self.kind == "cap" and self.detail.keys() & RESERVED_DETAIL_KEYS - _LIMITS
-        ):
+        if stated is not self.detail or (self.kind == "cap" and stated.keys() & RESERVED_DETAIL_KEYS - _LIMITS):
             raise LedgerError(
                 "entry-detail-invalid",
                 "The detail of an entry is not a JSON object, or has a key that a cap does not allow.",
