@@ -159,6 +159,7 @@ def test_data_are_named_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names("s3://ada:Xk7secret@people") == ["s3://…"]
     assert names(["a.csv", Path("b/*.csv")]) == [str(Path(x).absolute()) for x in ("a.csv", "b/*.csv")]
     assert names(np.array([7919, 104_729])) == ["ndarray"]
+    assert names([["red", "blue"], ["green", "red"]]) == names(["red", 7]) == ["list"]  # may be records
     with refused("data.database-url-with-password"):
         names("mysql+pymysql://ada:Xk7secret@db/people")
     assert not Path("p.json").exists()
@@ -290,6 +291,24 @@ def test_a_changed_price_is_not_approved() -> None:
     assert raised.value.given.endswith(" rho, rho_exact, more.")
 
 
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda d: d.update(release=dict(reversed(d["release"].items()))), "the order of its keys"),
+        (lambda d: d["release"].update(again=1), "again"),
+    ],
+)
+def test_a_proposal_in_another_text_is_not_charged_again(change: Callable[[dict[str, Any]], object], name: str) -> None:
+    proposed(again=True)
+    approve(again=True)
+    Path("r").rename("kept")
+    changed(change)
+    with refused("release.differs-from-proposal") as raised:
+        approve(again=True)
+    assert raised.value.given == f"The call differs from the proposal in: {name}."
+    assert len(charges()) == 1
+
+
 def test_a_proposal_is_charged_once() -> None:
     for is_repeat in (False, True):
         Path("p.json").unlink(missing_ok=True)
@@ -395,6 +414,19 @@ def test_where_approval_is_required_only_approved_releases_are_charged(run: Any)
     assert run("release plan.json people.csv --ledger l.db -o t --share north --again", 7)["code"] == (
         "ledger.charge-not-approved"
     )
+
+
+@pytest.mark.parametrize("value", [7, True, ["x"], {"a": 1}, "", "a\x1b[31m"])
+def test_where_none_is_required_a_charge_may_state_anything(value: Any, run: Any) -> None:
+    detail = PLAN.order.detail() | {"salt": "0" * 32, "proposal": value, "approval": True, "approved_by": value}
+    with fn.Ledger("l.db") as ledger:
+        ledger.charge(ACCOUNT, PLAN.order.ledger_loss(), detail)
+    document = run("ledger show l.db")
+    assert [x["approval"] for x in document["entries"]] == [None]
+    assert "approvals" not in document
+    error = run(RELEASE, 7)
+    assert error["code"] == "ledger.charged-under-other-proposal"
+    assert error["message"].isprintable()
 
 
 def test_a_charge_over_the_cap_leaves_its_proposal_unused(run: Any) -> None:

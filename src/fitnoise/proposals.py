@@ -61,7 +61,8 @@ class Proposal:
             proposal = cls(stated["release"], stated["ledger"], stated["proposed_by"], stated["time"])
             sequence, digest = proposal.head
             is_sound = type(sequence) is int and sequence >= 0 and is_digest(digest) and is_name(proposal.proposed_by)
-            # A proposal has one text. With another digest, the same proposal could be charged again.
+            # A document has one text: with another digest, the same proposal could be charged again. This is no
+            # signature. A person who changes the time or the balance has made another proposal.
             is_sound &= isinstance(proposal.release, dict) and proposal.to_json() == text
         except (ValueError, LookupError, TypeError):
             is_sound = False
@@ -124,9 +125,10 @@ class Proposal:
                 _NOTHING,
                 place="by",
             )
-        meant = json.loads(json.dumps(release))
-        keys = dict.fromkeys((*meant, *self.release))
-        others = [key for key in keys if (key in meant, meant.get(key)) != (key in self.release, self.release.get(key))]
+        # Texts, because 1 and True are equal, and so are objects with their keys in another order.
+        meant, stated = ({key: json.dumps(x) for key, x in document.items()} for document in (release, self.release))
+        others = [key for key in (meant | stated) if meant.get(key) != stated.get(key)]
+        others += ["the order of its keys"] if not others and [*meant] != [*stated] else []
         if others:
             raise ReleaseError(
                 "differs-from-proposal",

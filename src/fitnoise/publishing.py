@@ -576,7 +576,7 @@ class _Call:
             raise LedgerError(
                 "charged-under-other-proposal",
                 f"Entry {charge.sequence} of the ledger is the charge of this plan, under "
-                f"{'no proposal' if charged is None else f'the proposal {charged[:12]}'}.",
+                f"{'no proposal' if charged is None else f'the proposal {describe_value(str(charged)[:12])}'}.",
                 "A charge is finished under the proposal that it was approved by.",
                 "Repeat the command without --approve." if charged is None else "Repeat the command that approved it.",
                 _NOTHING,
@@ -1165,7 +1165,8 @@ def _data_names(data: Any) -> list[str]:
     Raises:
         DataError: The URL of a database has a password.
     """
-    if isinstance(data, list | tuple):
+    # a list of anything but paths may hold records, and then its length and its texts are those of the data
+    if isinstance(data, list | tuple) and all(isinstance(one, str | os.PathLike) for one in data):
         return [name for one in data for name in _data_names(one)]
     if not isinstance(data, str | os.PathLike):
         return [type(data).__name__]

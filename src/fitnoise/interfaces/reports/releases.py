@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -120,10 +121,13 @@ def _ledger(file: Path | str, balance: Quote | None) -> Iterator[Section]:
 
 def approval_section(charge: Charge | None) -> Iterator[Section]:
     """Yield the proposal and the approval of a release, as its charge names them; nothing without a proposal."""
-    if not isinstance(charge, LedgerEntry) or "proposal" not in charge.detail:
+    keys = ("proposal", "proposed_by", "approved_by")
+    stated: list[Any] = [charge.detail.get(key) for key in keys] if isinstance(charge, LedgerEntry) else []
+    # where no approval is required, a charge may state anything under these keys
+    if not stated or not all(isinstance(x, str) for x in stated):
         return
-    digest = charge.detail["proposal"]
-    people = tuple(Value(key, charge.detail[key]) for key in ("proposed_by", "approved_by"))
+    digest, *names = stated
+    people = tuple(map(Value, keys[1:], names))
     message = Message("report.receipt.approval", (*people, Value("proposal", digest[:12])))
     values = (*people, Value("proposal", digest))
     yield Section(Message("report.section.approval"), (message,), values, path=("approval",))
