@@ -43,7 +43,7 @@ CASES = [
     (12, 12, [MONTHS, fn.table(cumulative="month", variance=16)], 0, 12.0),
     (12, 12, [MONTHS, fn.table(cumulative="month", variance=4)], 0, 36.0),
     (12, 12, [MONTHS, fn.table(change="month", variance=1)], 0, 24.0),
-    (12, 3, [fn.table(cumulative="month", variance=1)], 0, 17.38),
+    (12, 3, [fn.table(cumulative="month", variance=1)], 0, 17.376),
     (6, 6, [CELLS, fn.table("region", variance=4)], 2, 12.0),
     (6, 2, [CELLS, fn.table("region", variance=4)], 2, 3.714),
     (6, 6, [CELLS, fn.table("region", change="month", variance=1)], 2, 16.0),
