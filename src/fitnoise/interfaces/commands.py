@@ -473,26 +473,25 @@ def release_command(
         )
     plan = Plan.load(plan_file)
     head = None if expect_head is None else _expected_head(expect_head)
+    # A proposal states what the release with the same options would do.
+    options: dict[str, Any] = {
+        "ledger": ledger_file,
+        "directory": output,
+        "tables": chosen,
+        "table": table,
+        "period": period,
+        "series": series,
+        "again": again,
+        "supersedes": supersedes,
+        "reason": reason,
+        "public": public,
+        "public_confirm": public_confirm,
+        "expect_head": head,
+        "share": share,
+        "by": by,
+    }
     if proposal is not None:
-        propose(
-            plan,
-            _data(data),
-            proposal,
-            ledger=ledger_file,
-            by=by,
-            directory=output,
-            tables=chosen,
-            table=table,
-            period=period,
-            series=series,
-            again=again,
-            supersedes=supersedes,
-            reason=reason,
-            public=public,
-            public_confirm=public_confirm,
-            expect_head=head,
-            share=share,
-        )
+        propose(plan, _data(data), proposal, **options)
         say(wrote(proposal))
         _print_report(proposal_report(Proposal.read(proposal), proposal, plan.order.account), as_json)
         return
@@ -504,22 +503,9 @@ def release_command(
         done = release(
             plan,
             _data(data),
-            ledger=ledger_file,
-            directory=output,
-            tables=chosen,
-            table=table,
+            **options,
             private_key=key,
-            period=period,
-            series=series,
-            again=again,
-            supersedes=supersedes,
-            reason=reason,
-            public=public,
-            public_confirm=public_confirm,
-            expect_head=head,
-            share=share,
             approve=approve,
-            by=by,
             progress=report_progress,
             notice=say,
             dropped=partial(_keep_dropped, dropped_records, as_json),
