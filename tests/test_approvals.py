@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from fitnoise.interfaces.cli import main
 from fitnoise.kernel.ledger import LedgerEntry
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.proposals import Proposal, person
+from laws.releases import output_of_command
 from refused import refused
 from test_known_totals import PLAN as PLAN_OF_TOTALS
 from test_known_totals import SENTENCE, TEXT, TOTALS
-from test_logs import PLAN, SERIES
+from test_logs import PLAN, SERIES, save_inputs
 
 ACCOUNT = PLAN.order.account
 COST = ceil_dyadic(PLAN.loss.rho)
@@ -32,27 +34,13 @@ COST = ceil_dyadic(PLAN.loss.rho)
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    PLAN.save("plan.json")
-    SERIES.save("series.json")
-    Path("people.csv").write_text("colour\nred\nblue\n")
-    Path("months.csv").write_text("colour,month\nred,1\nblue,2\n")
+    save_inputs()
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
     """Run a command, and return its output, or the document of its error."""
-
-    def run(line: str, code: int = 0) -> Any:
-        try:
-            main([*line.split(), "--json"])
-            ended: object = 0
-        except SystemExit as end:
-            ended = end.code
-        out, err = capsys.readouterr()
-        assert ended == code, out + err
-        return json.loads(err.splitlines()[-1])["error"] if code else json.loads(out)
-
-    return run
+    return partial(output_of_command, capsys)
 
 
 def charges() -> list[LedgerEntry]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import fitnoise as fn
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.publishing import read_period
+from laws.releases import output_of_command
 from refused import refused
-from test_logs import PLAN, SERIES
+from test_logs import PLAN, SERIES, save_inputs
 
 ACCOUNT = PLAN.order.account
 COST = ceil_dyadic(PLAN.loss.rho)
@@ -23,27 +24,13 @@ COST = ceil_dyadic(PLAN.loss.rho)
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    PLAN.save("plan.json")
-    SERIES.save("series.json")
-    Path("people.csv").write_text("colour\nred\nblue\n")
-    Path("months.csv").write_text("colour,month\nred,1\nblue,2\n")
+    save_inputs()
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
     """Run a command, and return its output, or the document of its error."""
-
-    def run(line: str, code: int = 0) -> Any:
-        try:
-            main([*line.split(), "--json"])
-            ended: object = 0
-        except SystemExit as end:
-            ended = end.code
-        out, err = capsys.readouterr()
-        assert ended == code, out + err
-        return json.loads(err.splitlines()[-1])["error"] if code else json.loads(out)
-
-    return run
+    return partial(output_of_command, capsys)
 
 
 def open_account(run: Any, cap: Fraction = 4 * COST, north: Fraction = 2 * COST, south: Fraction = 3 * COST) -> Any:

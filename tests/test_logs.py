@@ -35,6 +35,14 @@ SERIES = fn.plan(
 )
 
 
+def save_inputs():
+    """Write both plans and records for each into the current directory."""
+    PLAN.save("plan.json")
+    SERIES.save("series.json")
+    Path("people.csv").write_text("colour\nred\nblue\n")
+    Path("months.csv").write_text("colour,month\nred,1\nblue,2\n")
+
+
 def people(added=0):
     """Return a frame of people; `added` of one label are added."""
     numbers = COUNTS | {SECRET: DROPPED}

@@ -1,6 +1,7 @@
 """Releases for tests, measured, by command, or without a measurement."""
 
 import contextlib
+import json
 import math
 import tempfile
 from pathlib import Path
@@ -27,6 +28,18 @@ def by_command(*command):
     """Run the command line with any exit code."""
     with contextlib.suppress(SystemExit):
         main(command)
+
+
+def output_of_command(capsys, line, code=0):
+    """Run a command with --json that ends with an exit code; return its output, or the document of its error."""
+    try:
+        main([*line.split(), "--json"])
+        ended = 0
+    except SystemExit as end:
+        ended = end.code
+    out, err = capsys.readouterr()
+    assert ended == code, out + err
+    return json.loads(err.splitlines()[-1])["error"] if code else json.loads(out)
 
 
 def released(plan, data, **options):
