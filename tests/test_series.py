@@ -381,7 +381,7 @@ def test_evidence_about_records_that_nobody_has_proves_nothing():
     plan = small(2, json.dumps({"separation": {"t": 2}}))
     d, evidence = plan.table_part.decomposition, plan.table_part.evidence
     one = np.ones(1)
-    for cells in ((), (0, 2), (0, 0), (4, 0), (-1,), (6,), (0, 4, 5)):
+    for cells in ((), (0, 2), (0, 0), (4, 0), (-1,), (6,), (0, 4, 5), (0, 6, 4), (13_000_000, 1)):
         with refused("plan.evidence-records-impossible"):
             lower_bound(d, Evidence(one, evidence.numbers, sets=RecordSets((cells,), (True,))), plan.table_part.terms)
     assert (

@@ -321,11 +321,11 @@ class AdmissibleSets:
                     "Verify an unaltered plan, or plan again.",
                     "No bound was proven.",
                 )
-            inside = len(cells) > 0 and cells[0] >= 0 and cells[-1] < n
+            # Rising cells are different cells, and the last is the largest.
+            rising = all(a < b for a, b in itertools.pairwise(cells))
+            inside = rising and len(cells) > 0 and cells[0] >= 0 and cells[-1] < n
             inside = inside and np.bincount(self.part_of[list(cells)]).max() <= self.max_records
-            # Rising cells are different cells.
-            grown = all(a < b for a, b in itertools.pairwise(cells))
-            if not inside or not grown or not all(self.compatible[i, j] for i, j in itertools.combinations(cells, 2)):
+            if not inside or not all(self.compatible[i, j] for i, j in itertools.combinations(cells, 2)):
                 raise PlanError(
                     "evidence-records-impossible",
                     "The evidence uses a set of records that no unit can have.",
