@@ -17,6 +17,7 @@ from fitnoise.kernel.designs.trees import TreeStrategy
 from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.reading.linear_forms import Forms
 from fitnoise.solving.certificates import NO_RECORD
+from fitnoise.solving.meeting_pairs import LARGEST_SHARE, MIXED, agreements
 
 
 def kron(factors):
@@ -344,3 +345,47 @@ def joined(forms):
         blocks = [f.pieces.get(key, sp.csr_array((f.length, width))) for f in forms]
         pieces[key] = sp.csr_array(sp.vstack(blocks, format="csr"))
     return Forms(sum(f.length for f in forms), pieces)
+
+
+def pair_law(problem, evidence):
+    """Return the law of pairs that weights state, from the words of `solving/meeting_pairs.py`, with no places merged.
+
+    The result is p of the leaves, and the weights of kinds of pairs on one leaf, (K,). Between these is for each level
+    the share of each kind, (K,), with the probabilities of ordered pairs of leaves that meet there, (n, n).
+    """
+    tree, deep, n = problem.tree, len(problem.above), problem.sizes
+    leaves = np.arange(n[-1])
+    ancestors = {deep: leaves}
+    for level in range(deep, 0, -1):
+        ancestors[level - 1] = problem.above[level - 1][ancestors[level]]
+    p = (evidence.cells / evidence.cells.sum() / tree.counts[-1])[tree.class_of[-1]]
+    sizes = [len(x) for x in tree.counts]
+    weights = np.split(evidence.meetings, np.cumsum([*sizes[1:], *sizes[:-1]])[:-1])
+    kinds = evidence.kinds.reshape(deep + 1, -1).copy()
+    can_meet = [np.bincount(x, minlength=n[i]) > 1 for i, x in enumerate(problem.above)]
+    kinds[[i for i, x in enumerate(can_meet) if not x.any()]] = 0
+    if kinds.shape[1] == 2:
+        kinds[-1] = 0  # records of one leaf that differ in nothing
+    kinds /= kinds.sum()
+    chi = agreements(problem)
+    out = []
+    for level in range(deep):
+        shares = kinds[level] / max(kinds[level].sum(), 1e-300) * (1 - MIXED)
+        shares[0] += MIXED
+        limit = LARGEST_SHARE / (1 + max(0, -(chi @ shares).min()))
+        pairs = np.zeros((n[-1], n[-1]))
+        mu = np.where(can_meet[level], (weights[deep + level] / tree.counts[level])[tree.class_of[level]], 0)
+        # A class that cannot meet has none of the weight of its level.
+        counted = [x for x, here in zip(mu, can_meet[level], strict=True) if here]
+        mu = mu / sum(counted) * kinds[level].sum() if counted else mu
+        for g in np.flatnonzero(can_meet[level]):
+            children = np.flatnonzero(problem.above[level] == g)
+            s = weights[level][tree.class_of[level + 1][children]].copy()
+            big = int(np.argmax(s))
+            s[big] = min(s[big], limit / (1 - limit) * (s.sum() - s[big]))
+            both = np.outer(s, s) - np.diag(s**2)
+            inside = ancestors[level + 1] == children[:, None]
+            leaf_shares = inside * p / (inside * p).sum(axis=1, keepdims=True)
+            pairs += mu[g] * leaf_shares.T @ (both / both.sum()) @ leaf_shares
+        out.append((shares, pairs))
+    return p, out, kinds[-1]

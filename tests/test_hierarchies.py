@@ -23,6 +23,7 @@ from dense import (
     cell_order,
     numbers_by_least_squares,
     pair_costs,
+    pair_law,
     rebuilt_tables,
     strategy_matrix,
     workload_matrix,
@@ -764,33 +765,32 @@ def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
 
 
 def proven_densely(plan):
-    """Return the bound from the plan's dual weights for replaced records, by dense algebra over all cells.
-
-    The mean is over two records drawn independently, with places from p. It is also over two records of one place that
-    differ in some attributes, and in all of these.
-    """
+    """Return the bound from the plan's dual weights for replaced records, by dense algebra over all cells."""
     workload, evidence = plan.publication.workload, plan.table_part.evidence
     domain, level_problem = workload.domain, plan.table_part.estimation.problem
     levels = [a for a in uneven_levels(workload) if domain.sizes[a] > 1]
     lies = domain["geo"].tree.above(domain.depth(levels[-1])) if levels else np.zeros(domain["geo"].size, dtype=int)
-    place_weights = (evidence.cells / evidence.cells.sum() / level_problem.tree.counts[-1])[
-        level_problem.tree.class_of[-1]
+    evenly = np.equal.outer(np.arange(lies.max() + 1), lies) / np.bincount(lies)[:, None]
+    attributes = [
+        a for a in domain if a != "geo" and domain[a].size > 1 and any(a in t.attributes for t in workload.tables)
     ]
-    cells = np.indices(domain.shape).reshape(len(domain.shape), -1)
-    geo = list(domain).index("geo")
-    p = (place_weights / np.bincount(lies))[lies][cells[geo]] * domain["geo"].size / domain.size
-    other_axes = [i for i, a in enumerate(domain) if i != geo]
-    shown_axes = [i for i in other_axes if any(list(domain)[i] in t.attributes for t in workload.tables)]
-    differ = (cells[:, :, None] != cells[:, None, :]) & (np.array(domain.shape) > 1)[:, None, None]
-    kinds = [np.outer(p, p)]
-    for n in range(1, len(shown_axes) + 1):
-        for subset in itertools.combinations(shown_axes, n):
-            pairs = np.all([differ[i] == (i in subset) for i in other_axes], axis=0) & (
-                lies[cells[geo]][:, None] == lies[cells[geo]]
-            )
-            kinds.append(p[:, None] * pairs / pairs.sum(axis=1, keepdims=True))
-    weights = evidence.kinds / evidence.kinds.sum()
-    pair_weights = sum(w * x for w, x in zip(weights, kinds, strict=True))
+    subsets = [set(x) for n in range(len(attributes) + 1) for x in itertools.combinations(attributes, n)]
+
+    def over_cells(places, kinds):
+        """Add the values of attributes, by kind: independent, all equal, or different in a set and in nothing else."""
+        out = np.zeros((domain.size, domain.size))
+        for weight, differing in zip(kinds, [None, *subsets], strict=True):
+            product = np.ones((1, 1))
+            for a, n in zip(domain, domain.shape, strict=True):
+                equal = np.eye(n) / n if differing is not None else np.full((n, n), 1 / n**2)
+                different = (1 - np.eye(n)) / max(n * (n - 1), 1)
+                values = different if differing is not None and a in differing else equal
+                product = np.kron(product, evenly.T @ places @ evenly if a == "geo" else values)
+            out += weight * product
+        return out
+
+    p, meeting, one_leaf = pair_law(level_problem, evidence)
+    pair_weights = over_cells(np.diag(p), one_leaf) + sum(over_cells(x, kinds) for kinds, x in meeting)
     moment = np.diag(pair_weights.sum(axis=0) + pair_weights.sum(axis=1)) - pair_weights - pair_weights.T
     shares, q = level_problem.split(evidence.numbers / evidence.numbers.sum()), []
     for t, level, x in zip(workload.tables, level_problem.level.tolist(), shares, strict=True):
@@ -1299,17 +1299,17 @@ def test_kinds_of_replaced_records_that_prove_nothing(by_level):
     domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS), b=fn.Ordered(0, 2))
     tables = [fn.table("county", "b", variance=3), fn.table("tract", variance=2)]
     swapped, added = (json.loads(fn.plan(fn.Workload(domain, tables), unit=u).to_json()) for u in (SWAP, None))
-    assert len(swapped["tables"][0]["weights"]["kinds"]) == 2
-    assert "kinds" not in added["tables"][0]["weights"]
+    assert len(swapped["tables"][0]["weights"]["kinds"]) == 3 * 3  # for the top, counties, and one tract
+    assert not {"kinds", "meetings"} & {*added["tables"][0]["weights"]}
     for plan_document, kinds in (
         (swapped, None),
         (swapped, [1.0]),
-        (swapped, [1.0, -1.0]),
-        (swapped, [1.0, 0.0]),
+        (swapped, [*[1.0] * 8, -1.0]),
+        (swapped, [*[1.0] * 8, 0.0]),
         (added, [1.0]),
     ):
-        weights = {k: v for k, v in plan_document["tables"][0]["weights"].items() if k != "kinds"}
-        odd = with_part(plan_document, weights=weights | ({} if kinds is None else {"kinds": kinds}))
+        weights = plan_document["tables"][0]["weights"] | {"kinds": kinds}
+        odd = with_part(plan_document, weights={k: v for k, v in weights.items() if v is not None})
         with refused("plan.neighbour-weights-unusable"):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
 
@@ -1322,7 +1322,7 @@ def test_kinds_of_replaced_records_prove_no_more_where_they_are_the_smallest_dou
     tables = [fn.table("county", "b", "c", variance=3), fn.table("tract", variance=3)]
     plan = json.loads(fn.plan(fn.Workload(domain, tables), unit=SWAP).to_json())
     bounds = []
-    for kinds in ([1.0] * 4, [5e-324] * 4):
+    for kinds in ([1.0] * 15, [5e-324] * 15):
         odd = with_part(plan, weights=plan["tables"][0]["weights"] | {"kinds": kinds})
         bounds.append(fn.Plan.from_json(json.dumps(odd)).bound)
     assert bounds[1] == pytest.approx(bounds[0], rel=1e-9)

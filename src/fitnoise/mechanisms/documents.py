@@ -409,6 +409,8 @@ def evidence_document(e: Evidence) -> dict[str, Any]:
         ]
     if e.kinds is not None:
         document["kinds"] = e.kinds.tolist()
+    if e.meetings is not None:
+        document["meetings"] = e.meetings.tolist()
     return document
 
 
@@ -439,7 +441,7 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
         None if pairs is None else RecordPairs.from_keys(pairs),
         tuple((m, is_equal, w) for m, is_equal, w in record_kinds),
         None if sets is None else _read_sets(sets),
-        np.array(document["kinds"], dtype=np.float64) if "kinds" in document else None,
+        *(np.array(document[x], dtype=np.float64) if x in document else None for x in ("kinds", "meetings")),
     )
 
 

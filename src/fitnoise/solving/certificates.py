@@ -410,7 +410,8 @@ class Evidence:
         differ.
     sets: The sets that `cells` weighs, if units have several records in different structured cells.
     kinds: The weight of each kind of neighbours, for tables by levels under replace-one neighbours
-        (`trees.LevelProblem`).
+        (`meeting_pairs.bound`).
+    meetings: The weights of the places in which two such neighbours meet (`meeting_pairs.bound`).
     """
 
     cells: Floats
@@ -419,6 +420,7 @@ class Evidence:
     distinct_weights: Kinds = SINGLE_RECORDS
     sets: RecordSets | None = None
     kinds: Floats | None = None
+    meetings: Floats | None = None
 
 
 @final

@@ -464,13 +464,7 @@ def bound(problem: LevelProblem, evidence: Evidence) -> float:
     with np.errstate(all="ignore"):
         proven = root(problem, evidence, FINE).lower * (1 - ROUNDING_ALLOWANCE)
     if not math.isfinite(proven):
-        raise PlanError(
-            "dual-weights-too-far-apart",
-            "The dual weights differ too much in size for floating point.",
-            "",
-            "Verify an unaltered plan, or plan again.",
-            "No bound was proven.",
-        )
+        raise incomparable_dual_weights()
     return proven
 
 
@@ -485,6 +479,39 @@ def incomparable_level_weights() -> PlanError:
     )
 
 
+def tree_weights_unusable(name: str, needed: int) -> PlanError:
+    """Return the error for dual weights of the wrong number or size."""
+    return PlanError(
+        "tree-weights-unusable",
+        f"The dual weights {name} are not {needed} numbers above 0 of comparable size.",
+        "",
+        "Verify an unaltered plan, or plan again.",
+        "No bound was proven.",
+    )
+
+
+def neighbour_weights_unusable() -> PlanError:
+    """Return the error for weights of kinds of neighbours that are not those of the problem."""
+    return PlanError(
+        "neighbour-weights-unusable",
+        "The dual weights of the kinds of neighbours are not one positive number for each kind.",
+        "",
+        "Verify an unaltered plan, or plan again.",
+        "No bound was proven.",
+    )
+
+
+def incomparable_dual_weights() -> PlanError:
+    """Return the error for dual weights that doubles cannot combine."""
+    return PlanError(
+        "dual-weights-too-far-apart",
+        "The dual weights differ too much in size for floating point.",
+        "",
+        "Verify an unaltered plan, or plan again.",
+        "No bound was proven.",
+    )
+
+
 def check(problem: LevelProblem, evidence: Evidence) -> None:
     """Raise PlanError for weights that prove nothing."""
     like = problem.start
@@ -493,25 +520,13 @@ def check(problem: LevelProblem, evidence: Evidence) -> None:
             total = stated.sum()
         fits = stated.shape == required.shape and math.isfinite(total) and bool((stated > MIN_DUAL_SHARE * total).all())
         if not fits or evidence.pairs is not None:
-            raise PlanError(
-                "tree-weights-unusable",
-                f"The dual weights {name} are not {len(required)} numbers above 0 of comparable size.",
-                "",
-                "Verify an unaltered plan, or plan again.",
-                "No bound was proven.",
-            )
+            raise tree_weights_unusable(name, len(required))
     kinds, expected = evidence.kinds, like.kinds
     same = kinds is None and expected is None
     if kinds is not None and expected is not None:
         same = kinds.shape == expected.shape and bool((kinds > 0).all()) and math.isfinite(kinds.sum())
     if not same:
-        raise PlanError(
-            "neighbour-weights-unusable",
-            "The dual weights of the kinds of neighbours are not one positive number for each kind.",
-            "",
-            "Verify an unaltered plan, or plan again.",
-            "No bound was proven.",
-        )
+        raise neighbour_weights_unusable()
 
 
 def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -> RootBound:

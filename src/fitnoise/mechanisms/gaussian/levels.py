@@ -38,7 +38,7 @@ from fitnoise.mechanisms.terms import target_ratios
 from fitnoise.messages import Message
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.workloads import attributes_by_level, levels_of_one_tree, uneven_levels
-from fitnoise.solving import trees
+from fitnoise.solving import meeting_pairs, trees
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, decompose
 from fitnoise.solving.trees import LevelProblem, TreeQuotient
@@ -626,13 +626,16 @@ class TreeProof(GaussianProof):
 
     def certificate(self) -> Certificate:
         """Return the dual bound at the evidence."""
-        proven = trees.bound(_estimation(self.part).problem, self.part.evidence)
+        level_problem = _estimation(self.part).problem
+        bound = meeting_pairs.bound if level_problem.replaced else trees.bound
+        proven = bound(level_problem, self.part.evidence)
         return self.relaxed_certificate(proven * self.part.terms.factor)
 
     def prices(self) -> Floats:
         """Return prices from the dual weights."""
         level_problem = _estimation(self.part).problem
-        trees.check(level_problem, self.part.evidence)
+        check = meeting_pairs.check if level_problem.replaced else trees.check
+        check(level_problem, self.part.evidence)
         weights = level_problem.by_table(self.part.evidence.numbers)
         return np.asarray(weights / weights.sum())
 

@@ -57,7 +57,16 @@ from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.mechanisms.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.messages import Message, english
 from fitnoise.request.publication import Publication
-from fitnoise.solving import cores, joint_bases, lexicographic, mirrored, solver, trees, weighted_trees
+from fitnoise.solving import (
+    cores,
+    joint_bases,
+    lexicographic,
+    meeting_pairs,
+    mirrored,
+    solver,
+    trees,
+    weighted_trees,
+)
 from fitnoise.solving._base import Solution, Status, Weights
 from fitnoise.solving.certificates import SINGLE_RECORDS, Evidence, Kinds, ObjectiveTerms, RecordSets, lower_bound
 from fitnoise.solving.costly_sets import STARTING_SETS, CostlyMovingSets, CostlySets, ValuedSet
@@ -554,8 +563,8 @@ def _by_level(
     """Return the plan of tables by levels of a tree.
 
     goal: The gap that the search for the bound and for scales by class aims at.
-    enough: The gap above which scales by class of place are tried too; replaced by 2 · LEVEL_GAP for replace-one
-        neighbours. If targets vary by place, and records follow no pattern, only scales by class are tried.
+    enough: The gap above which scales by class of place are tried too. If targets vary by place, and records follow no
+        pattern, only scales by class are tried.
     refine: True raises PlanError, since such plans cannot be refined.
     mechanism: LEVELS or PLACES to try only one scale for each level and margin, or only scales by class of place.
     """
@@ -572,7 +581,11 @@ def _by_level(
     refuse_endless_classes(level_problem)
     classes = sum(len(x) for sector in level_problem.sectors for x in level_problem.tree.counts[: sector.deep + 1])
     # The bound comes first: the scales are then solved for the kinds of records in its evidence.
-    evidence = trees.ascend(level_problem, goal / 20, min(LEVEL_ITERATIONS, max(20, LEVEL_WORK // classes)))
+    start = trees.ascend(level_problem, goal / 20, min(LEVEL_ITERATIONS, max(20, LEVEL_WORK // classes)))
+    evidence = start
+    if level_problem.replaced:
+        with one_thread():
+            evidence = meeting_pairs.ascend(level_problem)
     has_equal_places = all((x == 1).all() for x in level_problem.looser) or bool(publication.adjacency.pattern)
     part = weights = None
     if mechanism is LEVELS and not has_equal_places:
@@ -585,7 +598,7 @@ def _by_level(
             place="mechanism",
         )
     if has_equal_places and mechanism is not PLACES:
-        mixed = level_problem.mixed(evidence.kinds)
+        mixed = level_problem.mixed(start.kinds)
         weights = trees.solve(mixed)
         factors = [x[:, None, None] for x in trees.factors(mixed, decomposition, weights)]
         strategy = round_strategy(decomposition, factors, BITS[0])
@@ -594,14 +607,13 @@ def _by_level(
         outcome = (status_message("report.status.level_scales"), status_message("report.status.bound_for_all"))
         part = TablePart(LEVELS, publication, strategy, evidence, outcome)
         refuse_pointless(part.exact_cost)
-    max_gap = 2 * LEVEL_GAP if level_problem.replaced else enough  # costs by place of replaced records are only a bound
-    if part is None or (mechanism is None and part.gap > max_gap and not publication.adjacency.pattern):
+    if part is None or (mechanism is None and part.gap > enough and not publication.adjacency.pattern):
         max_gap = (
             CLASS_SCALES_GAP
             if sum(map(len, level_problem.tree.counts)) <= MANY_CLASSES
             else max(CLASS_SCALES_GAP, CLASS_SCALES_GAP_SHARE * goal)
         )
-        by_class = _by_place(publication, level_problem, decomposition, evidence, weights, max_gap)
+        by_class = _by_place(publication, level_problem, decomposition, start, evidence, weights, max_gap)
         part = (
             by_class
             if part is None or by_class.objective_value < part.objective_value * part.relaxation / by_class.relaxation
@@ -615,23 +627,26 @@ def _by_place(
     publication: Publication,
     problem: LevelProblem,
     decomposition: Decomposition,
+    start: Evidence,
     evidence: Evidence,
     weights: Sequence[Floats] | None,
     target_gap: float,
 ) -> TablePart:
     """Return the plan of tables by levels with scales by class of place, at most the cost of noise on every number.
 
+    start: The dual weights with which the search for scales starts.
+    evidence: The dual weights that prove the bound.
     weights: One weight a level, as a start, if known.
     target_gap: Gap at which the search for better scales ends.
     """
     cells = np.sqrt(problem.relative / decomposition.variances)
     with one_thread():
-        bound = trees.bound(problem, evidence)
-        # `trees.bound` mixes the kinds itself, so it must see the problem before.
-        problem = problem.mixed(evidence.kinds)
+        bound = (meeting_pairs.bound if problem.replaced else trees.bound)(problem, evidence)
+        # Bounds mix the kinds themselves, so they must see the problem before.
+        problem = problem.mixed(start.kinds)
         independent = TreeWeights.independent(problem, cells)
-        start = independent if weights is None else TreeWeights.equal_within_levels(weights, problem)
-        best = weighted_trees.solve(problem, evidence, start, gap=target_gap, bound=bound)
+        begun = independent if weights is None else TreeWeights.equal_within_levels(weights, problem)
+        best = weighted_trees.solve(problem, start, begun, gap=target_gap, bound=bound)
     records, strategies = publication.source.max_records, list[TreeStrategy]()
     # Rounding can cost the better weights more than even noise on every number, so both are tried.
     for x in (best, independent):
