@@ -410,7 +410,7 @@ class Evidence:
         differ.
     sets: The sets that `cells` weighs, if units have several records in different structured cells.
     kinds: The weight of each kind of neighbours, for tables by levels under replace-one neighbours
-        (`meeting_pairs.bound`).
+        (`meeting_pairs.bound`), and for tables by axis (`pair_laws`).
     meetings: The weights of the places in which two such neighbours meet (`meeting_pairs.bound`).
     """
 

@@ -38,7 +38,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import final
 
@@ -50,7 +50,9 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.solving import pair_laws
 from fitnoise.solving.certificates import Evidence
+from fitnoise.solving.pair_laws import PairLaws
 from fitnoise.solving.sectors import Decomposition
 
 MIXTURE_PRODUCTS = 4
@@ -240,6 +242,59 @@ class ProductProblem:
             replaced=replaced,
         )
 
+    def mixed(self, copies: int) -> ProductProblem:
+        """Return the problem with `copies` of every table, whose row weights are then a mixture of products.
+
+        Equal views of two attributes of one table have numbers of their own, so that their weights may differ. Table t
+        of copy j has the number t + j · tables.
+        """
+        if copies == 1:
+            return self
+        numbers = len(self.operators)
+        positions = max((len(f.slots) for f in self.families), default=1)
+        families = tuple(
+            ProductTableFamily(
+                tuple((k, v if self.kinds[k].is_exchangeable else v + i * numbers) for i, (k, v) in enumerate(f.slots)),
+                f.tables + j * self.tables,
+                f.axes,
+                f.variance,
+            )
+            for j in range(copies)
+            for f in self.families
+        )
+        kinds = tuple(
+            replace(kind, views={v + i * numbers: r for v, r in kind.views.items() for i in range(positions)})
+            for kind in self.kinds
+        )
+        return replace(
+            self,
+            kinds=kinds,
+            families=families,
+            tables=copies * self.tables,
+            operators=self.operators * positions,
+            looser=self.looser * positions,
+        )
+
+    def pair_laws(self, laws: Sequence[Floats], type_weights: Floats) -> PairLaws:
+        """Return laws of pairs.
+
+        laws: By kind a matrix Q, or p for an attribute of many values; for exchangeable kinds it is not used.
+        type_weights: λ by type of D.
+        """
+        none = np.zeros((0, 0))
+        matrices, margins = [], []
+        for kind, law in zip(self.kinds, laws, strict=True):
+            matrices.append(none if kind.is_exchangeable or law.ndim == 1 else law)
+            margins.append(_uniform(kind.size) if kind.is_exchangeable else law if law.ndim == 1 else law.sum(axis=1))
+        same = tuple(kind.is_exchangeable for kind in self.kinds)
+        return PairLaws(tuple(len(k.axes) for k in self.kinds), tuple(matrices), tuple(margins), type_weights, same)
+
+    def for_evidence(self, evidence: Evidence) -> ProductProblem:
+        """Return the problem that evidence weighs: laws of pairs can come with a mixture of row weights."""
+        if evidence.kinds is None or self.shares is not None:
+            return self
+        return self.mixed(max(1, len(evidence.numbers) // max(self.tables, 1)))
+
     @cached_property
     def shapes(self) -> Counter[int]:
         """The number of sets of attributes that some table shows together, by size, without exchangeable attributes."""
@@ -335,12 +390,13 @@ class DualWeights:
     """Dual weights that are products: p by kind, q by family and slot, each of mass 1, and θ by family.
 
     θ has one weight for each table, and all families together have mass 1. The weights of exchangeable attributes are
-    uniform, and not stored.
+    uniform, and not stored. Where records are replaced, p can be the margins of laws of pairs.
     """
 
     p: list[Floats]
     q: list[dict[tuple[int, int], Floats]]
     theta: list[Floats]
+    laws: PairLaws | None = None
 
     @classmethod
     def uniform(cls, x: ProductProblem) -> DualWeights:
@@ -354,13 +410,21 @@ class DualWeights:
         return cls(p, q, [theta[f.tables] for f in x.families])
 
     def evidence(self, x: ProductProblem) -> Evidence:
-        """Return evidence: `cells` has p by kind, then q by family; `numbers` has θ by table. A sum has p alone."""
+        """Return evidence: `cells` has p by kind, then q by family; `numbers` has θ by table. A sum has no q and no θ.
+
+        With laws of pairs, the upper triangle of a matrix replaces its margin p, and `kinds` has λ.
+        """
+        p, kinds = list(self.p), None
+        if self.laws is not None:
+            kinds = self.laws.type_weights
+            p = [q[np.triu_indices(len(q))] if q.size else v for q, v in zip(self.laws.laws, p, strict=True)]
         if x.shares is not None:
-            return Evidence(np.concatenate([np.zeros(0), *self.p]), np.zeros(0))
+            return Evidence(np.concatenate([np.zeros(0), *p]), np.zeros(0), kinds=kinds)
         theta = np.empty(x.tables)
         for f, weights in zip(x.families, self.theta, strict=True):
             theta[f.tables] = weights
-        return Evidence(np.concatenate([np.zeros(0), *self.p, *(q[s] for q in self.q for s in sorted(q))]), theta)
+        cells = np.concatenate([np.zeros(0), *p, *(q[s] for q in self.q for s in sorted(q))])
+        return Evidence(cells, theta, kinds=kinds)
 
     @classmethod
     def read(cls, x: ProductProblem, evidence: Evidence) -> DualWeights:
@@ -371,11 +435,19 @@ class DualWeights:
         """
         out = cls.uniform(x)
         chosen = x.shares is None
-        uniform = [*out.p, *(q[s] for q in out.q for s in sorted(q) if chosen)]
+        type_weights = evidence.kinds if x.replaced else None
+        triangles = [
+            _triangle(len(p)) if type_weights is not None and pair_laws.has_matrix(len(p)) else p for p in out.p
+        ]
+        uniform = [*triangles, *(q[s] for q in out.q for s in sorted(q) if chosen)]
         count, tables = sum(map(len, uniform)), x.tables if chosen else 0
         stated, theta = evidence.cells, evidence.numbers
         fits = evidence.pairs is None and stated.shape == (count,) and theta.shape == (tables,)
-        if not (fits and np.isfinite(stated).all() and np.isfinite(theta).all() and min([0, *stated, *theta]) >= 0):
+        axes = tuple(len(kind.axes) for kind in x.kinds)
+        types = np.zeros(0) if type_weights is None else type_weights
+        fits = fits and (type_weights is None or types.shape == (len(pair_laws.differences(axes)),))
+        all_weights = np.concatenate([stated, theta, types]) if fits else stated
+        if not (fits and np.isfinite(all_weights).all() and min([0, *all_weights]) >= 0):
             raise PlanError(
                 "product-weights-unusable",
                 f"The dual weights are not {count} numbers for cells and {tables} for tables, each finite "
@@ -385,7 +457,8 @@ class DualWeights:
                 "No bound was proven.",
             )
         parts = np.split(stated, np.cumsum([len(v) for v in uniform])[:-1]) if uniform else []
-        if (chosen and theta.sum() <= 0) or any(v.sum() <= 0 for v in parts if len(v)):
+        weightless = (chosen and theta.sum() <= 0) or (type_weights is not None and types.sum() <= 0)
+        if weightless or any(v.sum() <= 0 for v in parts if len(v)):
             raise PlanError(
                 "product-weights-zero",
                 "The dual weights of the tables, or those of one factor, are all 0.",
@@ -397,10 +470,32 @@ class DualWeights:
         # again.
         normalised = iter([v / v.sum() if len(v) else v for v in parts])
         p = [next(normalised) for _ in out.p]
+        laws = None
+        if type_weights is not None:
+            matrices = [_symmetric(v, len(u)) for v, u in zip(p, out.p, strict=True)]
+            laws = x.pair_laws([q if q.size else v for q, v in zip(matrices, p, strict=True)], types / types.sum())
+            p = [v[: len(u)] for v, u in zip(laws.margins, out.p, strict=True)]
         if not chosen:
-            return cls(p, out.q, out.theta)
+            return cls(p, out.q, out.theta, laws)
         q = [{s: next(normalised) for s in sorted(slots)} for slots in out.q]
-        return cls(p, q, [theta[f.tables] / theta.sum() for f in x.families])
+        return cls(p, q, [theta[f.tables] / theta.sum() for f in x.families], laws)
+
+
+def _triangle(n: int) -> Floats:
+    """Return uniform weights of the upper triangle of a symmetric matrix."""
+    return _uniform(n * (n + 1) // 2) if n else np.zeros(0)
+
+
+def _symmetric(triangle: Floats, n: int) -> Floats:
+    """Return the symmetric matrix of mass 1 with an upper triangle; an empty one for a list of n numbers."""
+    if not pair_laws.has_matrix(n) or not n:
+        return np.zeros((0, 0))
+    out = np.zeros((n, n))
+    out[np.triu_indices(n)] = triangle
+    out = out + np.triu(out, 1).T
+    # A value that no pair has would divide by 0.
+    out = np.maximum(out / out.sum(), FLOOR**2)
+    return np.asarray(out / out.sum())
 
 
 def _uniform(n: int) -> Floats:
@@ -481,8 +576,8 @@ class ProductSearch:
             # On one axis, a mixture of products is a product.
             copies = mixed if len(q) and len(f.slots) > 1 else 1
             for j in range(copies):
-                tilted = {s: _tilted(v, j, i, copies) for i, (s, v) in enumerate(sorted(q.items()))}
-                self.families.append(_Family(f, masks, inside, sectors, tilted, theta / copies))
+                rows = {s: tilted(v, j, i, copies) for i, (s, v) in enumerate(sorted(q.items()))}
+                self.families.append(_Family(f, masks, inside, sectors, rows, theta / copies))
         self.count = np.zeros((len(self.ids), len(x.kinds)))
         for t, i in self.ids.items():
             for a in t:
@@ -706,7 +801,7 @@ def pareto_front(v: Floats, f: Floats) -> tuple[Floats, Floats]:
     return v[front], f[front]
 
 
-def _tilted(q: Floats, j: int, i: int, copies: int) -> Floats:
+def tilted(q: Floats, j: int, i: int, copies: int) -> Floats:
     """Return the start of the j-th product of row weights: each leans towards other ends of the axes."""
     if copies == 1:
         return q

@@ -666,10 +666,12 @@ class ProductProof(GaussianProof):
     def prices(self) -> Floats:
         """Return prices from the dual weights, or from the weights of the total."""
         product_problem, evidence = _estimation(self.part).problem, self.part.evidence
-        product_form.DualWeights.read(product_problem, evidence)
+        product_form.DualWeights.read(product_problem.for_evidence(evidence), evidence)
         if product_problem.shares is not None:
             return product_problem.shares
-        return np.asarray(evidence.numbers / evidence.numbers.sum())
+        # With laws of pairs, a table can have a weight for each product in the mixture of its row weights.
+        by_table = evidence.numbers.reshape(-1, product_problem.tables).sum(axis=0)
+        return np.asarray(by_table / by_table.sum())
 
     def separate_rho(self) -> float:
         """Return ρ of independent Gaussian noise of target variance times relaxation, a separate plan for each table.
