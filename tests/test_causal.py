@@ -651,7 +651,13 @@ def test_lost_answers_are_drawn_again_only_on_request_and_at_a_price(tmp_path):
         fn.read_period(plan(), "2026-01", **ways(tmp_path), redraw=True)
     price = fn.list_periods(plan(), **ways(tmp_path))[1].price
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
-        before = ledger.balance(plan().order.account).spent
+        before, head = ledger.balance(plan().order.account).spent, ledger.head()
+        (earlier,) = (tmp_path / "state").glob("0001*.drawn")
+        earlier.rename(tmp_path / "lost")
+        with refused("ledger.answers-of-period-lost"):
+            fn.read_period(plan(), "2026-02", ledger=ledger, series=tmp_path / "state", redraw=True)
+        assert ledger.head() == head, "a period was charged, although an earlier one is lost"
+        (tmp_path / "lost").rename(earlier)
         fn.read_period(plan(), "2026-02", ledger=ledger, series=tmp_path / "state", redraw=True)
         rise = ledger.balance(plan().order.account).spent - before
     assert float(rise) == pytest.approx(price)

@@ -995,9 +995,10 @@ def read_period(
     Raises:
         PlanError: The plan is not of a series, or has no such period.
         LedgerError: There is no such ledger, or the period was not drawn yet. Or the answers of an earlier period are
-            lost. Or its own are lost, and `redraw` is not true; or they exist, and it is.
+            lost, or stored answers were altered. Or its own are lost, and `redraw` is not true; or they exist, and it
+            is.
         BudgetExceeded: The charge does not fit; nothing was drawn.
-        DataError: A file in the folder was altered.
+        DataError: There is no such folder, or it cannot be read. With `redraw`, the frozen counts were altered.
         ReleaseError: The directory is not empty or cannot be written, or a table is unknown or named twice.
     """
     plan = read_back(plan)
@@ -1013,6 +1014,7 @@ def read_period(
         released_plan = plan.truncate(turn.period)
         table_names = () if stage is None else to_write(released_plan, tables)
         if redraw:
+            _before(turn, book)  # answers of an earlier period that are lost are an error before the charge
             rows = claimed(turn.series.designs[turn.period - 1], turn.series.order.adjacency)
             draw_again(turn.series, turn.period, book, turn.folder, claim=rows.claim, share=share, stages=course.stages)
         # the draws up to this period are those before the next one
@@ -1314,7 +1316,8 @@ def _read_draws(series: Series, book: Ledger, folder: Path) -> list[Measurement 
     Answers do not count as lost because the folder does not exist, or belongs to others: these are errors.
 
     Raises:
-        DataError: Periods were drawn, and there is no such folder; or the folder cannot be read, or was altered.
+        DataError: Periods were drawn, and there is no such folder; or the folder cannot be read.
+        LedgerError: Stored answers were altered.
     """
     if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
         raise DataError(

@@ -1258,7 +1258,7 @@ def place_of(document: Mapping[str, Any], index: str, mark: str) -> int:
         mark: The mark of the table; "" to go by the place.
 
     Raises:
-        SpecError: The draft has no such table, or the table has other columns now.
+        SpecError: The draft has no such table, or more than its target was changed.
     """
     marks = marks_of(document)
     if mark in marks:
@@ -1266,7 +1266,7 @@ def place_of(document: Mapping[str, Any], index: str, mark: str) -> int:
     if mark:
         raise SpecError(
             "form-table-changed",
-            "The table of this form is not in the draft any more, or has other columns there.",
+            "The table of this form is not in the draft any more, or more than its target was changed there.",
             "A form changes the table for which it was made.",
             "Reload the page, and make the change again.",
             "Nothing was changed.",

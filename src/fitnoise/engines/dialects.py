@@ -218,7 +218,7 @@ class Dialect:
 
     @property
     def reads_texts(self) -> bool:
-        """True if the engine reads numbers, dates and declared forms from texts."""
+        """True if the engine reads numbers, dates and declared forms from texts; `reads` says which forms."""
         return bool(self.functions.raw)
 
     def reads(self, form: Format) -> bool:

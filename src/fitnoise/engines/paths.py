@@ -49,7 +49,7 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
         DataError: The path is an address of a network.
         DataError: Another program keeps a log of the folder.
         DataError: Folders are columns for some of the files only, or one path names a column twice.
-        DataError: A folder is a link or cannot be listed, or an entry in it is no file.
+        DataError: A folder inside a given folder is a link. Or a folder cannot be listed, or an entry in it is no file.
     """
     paths = [data] if isinstance(data, (str, PathLike)) else list(data)
     if not paths:

@@ -3,7 +3,8 @@
 **Purpose.** Each release is charged once. A process that is killed after the charge finishes later, at no further
 charge. It uses the stored answers, or new ones if none were stored.
 
-    LEDGER.answers/: a folder next to the ledger, for its owner alone; gone when nothing is stored.
+    LEDGER.answers/: a folder next to the ledger's file, for its owner alone; gone when nothing is stored. For a ledger
+        on a server it is a folder of the user on this machine, so that only this user finishes a release, here.
         SALT-RANDOM.unfinished: room for the answers, made before the charge and locked by its process. SALT is the
             salt of the charge.
         DIGEST.answers: the answers, as JSON, filled up with blanks. DIGEST is the digest of the charge.

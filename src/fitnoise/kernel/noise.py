@@ -1,8 +1,8 @@
 """Draw exact discrete Gaussian and Laplace noise. Part of the trust kernel.
 
-Nothing else in fitnoise draws a random number that a release contains. Callers can give no seed and choose no
-generator, and there is no fallback. If the system's randomness fails, the module draws no noise and raises an error.
-Tests that need the same noise twice replace these functions from outside.
+Nothing else in fitnoise draws a random number that a release contains. These functions take no seed and no generator,
+and there is no fallback. If the system's randomness fails, the module draws no noise and raises an error. `measure` and
+the draws of a series take a source of noise as an argument. Only tests give one; releases use this module.
 
 Releases draw with `discrete_gaussians` and `discrete_laplaces`, whose every step is below. The tests compare them with
 the exact laws, and with other samplers (:mod:`fitnoise_lab.reference_samplers`). :mod:`fitnoise.kernel.choices` makes
@@ -48,7 +48,7 @@ provided floating point errs by less than 32 times its proven bound.
   Nothing is kept for later.
 - **The range.** Integers here stay below 2^61 or are unbounded. Only the very end, in `_wrapped`, makes 64 bits of
   them, modulo 2^64. With σ ≤ 2^55 a draw of N_Z needs more with probability < 2 exp(−2^15) < 10^-14000. A Laplace draw
-  does so with probability 2 q^(2^63)/(1 + q) < 2 exp(−2^63/t): 10^-110 for t = 2^55, 10^-200000 for t = 2^44. Clamping
+  does so with probability q^(2^63) = exp(−2^63/t): 10^-110 for t = 2^55, 10^-200000 for t = 2^44. Clamping
   would be no more frequent, but pure differential privacy knows no exceptions, however rare. Reduction needs none where
   sums are taken modulo 2^64: there it is post-processing of the unbounded draw.
 - **Time.** The time of a draw depends on the scale and on the noise itself. It never depends on data, which are not

@@ -119,9 +119,9 @@ class Profile:
         if not isinstance(self.values, tuple) or not all(type(v) is int and v >= 0 for v in self.values):
             raise LedgerError(
                 "profile-values-invalid",
-                "The values of a profile are not whole numbers of at least 0.",
+                "The values of a profile are not a tuple of Python integers of at least 0.",
                 "The values are in units of 2⁻⁶⁴.",
-                "Give whole numbers of at least 0.",
+                "Give a tuple of such integers.",
                 "Nothing was charged.",
             )
         stop = len(self.values) + 1  # A product above it is not computed.

@@ -342,7 +342,8 @@ def compare(
         raise PlanError(
             "comparison-without-tables",
             "The publication has no table.",
-            "Laplace and Gaussian noise are compared for tables; fitnoise plan --compare compares those of questions.",
+            "fn.compare compares Laplace and Gaussian noise for tables. fitnoise plan --compare compares mechanisms of "
+            "questions.",
             "Call fn.plan, which chooses the mechanism of each question.",
             "No plan was made.",
         )

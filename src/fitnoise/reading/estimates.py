@@ -496,7 +496,7 @@ class Estimates(LabelledNumbers):
             raise ReleaseError(
                 "product-of-estimates",
                 "Two estimates are to be multiplied.",
-                "No interval of proven coverage and useful width is known for products of noisy numbers.",
+                "fitnoise computes no interval for products of noisy numbers.",
                 "Multiply by a number, or ask for a sum of products in tables (sum = [...]).",
                 UNCOMPUTED,
             )

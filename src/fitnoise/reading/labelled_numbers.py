@@ -341,7 +341,7 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
         raise ReleaseError(
             "power-of-estimates",
             "A power of noisy numbers is given.",
-            "No interval of proven coverage and useful width is known for powers.",
-            "Compute the power from the value yourself, without an interval.",
+            "fitnoise computes no interval for powers.",
+            "Compute the power of the value, and of both ends of its interval if these have one sign.",
             UNCOMPUTED,
         )

@@ -120,13 +120,14 @@ def unknown_attribute(name: str, domain: Domain, key: str) -> ReleaseError:
     Args:
         name: Name that was given.
         domain: The attributes of the release.
-        key: Argument in which the name was given.
+        key: Argument in which the name was given. Amounts are choices only for `having`.
     """
+    homes = [home for home in domain if key == "having" or home not in domain.steps]
     return ReleaseError(
         "unknown-attribute",
         f"The release has no attribute {name!r}.",
         "",
-        f"Choose one of {[x for home in domain for x in (home, *domain[home].levels)]}.",
+        f"Choose one of {[x for home in homes for x in (home, *domain[home].levels)]}.",
         UNESTIMATED,
         place=key,
     )

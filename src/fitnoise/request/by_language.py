@@ -99,10 +99,12 @@ def columns_by_language(header: Iterable[str], column: str, language: str | None
         language: The main language; None to look for `column` alone.
 
     Returns:
-        The columns by language, without languages that reports do not have. The main language of `None` is "".
+        The columns by language: the main language, and further ones that reports have. The main language of `None` is
+        "".
 
     Raises:
-        DomainError: Two columns have the texts in the main language, or a column ends with the name of a language.
+        DomainError: Two columns have the texts in the main language. Or a column ends with the name of a language, its
+            code of three letters, or its tag in capitals.
     """
     names = {*header}
     untagged = {language or "": column} if column in names else {}

@@ -110,6 +110,8 @@ class FiniteQuery:
 
         Raises:
             WorkloadError: An argument is invalid.
+            DomainError: Values of a condition have no valid notation.
+            TypeError: `rest` has an unknown field, or one that is set here.
         """
         return cls(name, QuestionKind.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
 
@@ -129,6 +131,8 @@ class FiniteQuery:
 
         Raises:
             WorkloadError: An argument is invalid.
+            DomainError: Values of a condition have no valid notation.
+            TypeError: `rest` has an unknown field, or one that is set here.
         """
         return cls(name, QuestionKind.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
 
@@ -159,6 +163,8 @@ class FiniteQuery:
 
         Raises:
             WorkloadError: An argument is invalid.
+            DomainError: Values of a condition have no valid notation.
+            TypeError: `rest` has an unknown field, or one that is set here.
         """
         return cls(name, QuestionKind.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
@@ -187,6 +193,8 @@ class FiniteQuery:
 
         Raises:
             WorkloadError: An argument is invalid.
+            DomainError: Values of a condition have no valid notation.
+            TypeError: `rest` has an unknown field, or one that is set here.
         """
         return cls(name, QuestionKind.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
@@ -220,6 +228,8 @@ class FiniteQuery:
 
         Raises:
             WorkloadError: An argument is invalid.
+            DomainError: Values of a condition have no valid notation.
+            TypeError: `rest` has an unknown field, or one that is set here.
         """
         conditions = _at_most_one(where)
         return cls(
@@ -249,6 +259,8 @@ class FiniteQuery:
 
         Raises:
             WorkloadError: An argument is invalid.
+            DomainError: Values of a condition have no valid notation.
+            TypeError: `rest` has an unknown field, or one that is set here.
         """
         return cls(name, QuestionKind.LEFT_OUT, people, rational(epsilon), **rest)
 

@@ -175,7 +175,8 @@ class Budget:
     def gaussian_rho(self) -> Fraction:
         """The largest ρ that keeps the budget for Gaussian noise as plans use it: on lattices with σ ≥ 2¹⁰.
 
-        For an ε at δ, it is found numerically, and rounded down; it is never below :meth:`as_rho`.
+        For an ε at δ, it is found numerically, and rounded down; it is never below :meth:`as_rho`. For a pure ε, which
+        no Gaussian noise keeps, it is the ρ of :meth:`as_rho`.
         """
         if self.epsilon is None or self.delta is None:
             return self.as_rho()

@@ -978,7 +978,7 @@ def minimise_total(
         size: About the number p of sums in addition to the cells. Default: n/16, at least 1.
         starts: The number of starts. Default: 16 up to SMALL cells, 4 above LARGE, 8 between.
         iterations: The iterations of L-BFGS for the best starts; the others take fewer.
-        max_seconds: The time limit in seconds, checked between iterations.
+        max_seconds: The time limit in seconds, checked between iterations of a descent, not while starts are made.
         progress: The function called after every descent.
 
     Raises:
@@ -1019,7 +1019,7 @@ def minimise_worst(
         starts: The number of starts; the second comes from a short search for the least total Σ v/c. Default: 16 up to
             SMALL cells, 4 above LARGE, 8 between.
         iterations: The iterations of L-BFGS for each t.
-        max_seconds: The time limit in seconds, checked between iterations.
+        max_seconds: The time limit in seconds, checked between iterations of a descent, not while starts are made.
         progress: The function called after every descent.
 
     Raises:

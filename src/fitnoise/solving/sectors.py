@@ -1150,8 +1150,9 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     """Return an integer basis B of the row space, shape (rank, n_o).
 
     Equal columns are merged first. If the distinct non-zero columns are as many as the rank, B has their 0/1
-    indicators, in order of appearance. It is the identity if all columns differ and none is 0. Otherwise B has as many
-    pivoted rows as the rank, scaled to integers: exactly if their binary fractions allow 26 bits.
+    indicators, in order of appearance. These are the identity if all columns differ and none is 0. If the columns are
+    more than the rank, B has as many pivoted rows as the rank. They are scaled to integers: exactly if their binary
+    fractions allow 26 bits.
 
     Raises:
         WorkloadError: All rows are 0.

@@ -283,7 +283,7 @@ class ImplicitMechanism:
 
     @cached_property
     def sums(self) -> Floats:
-        """The row sums N, of the shape of the box, each within a part of 10⁻¹³."""
+        """The row sums N, of the shape of the box: the midpoints of `bounds`, whose proven error holds."""
         return self.bounds.floats
 
 

@@ -435,7 +435,7 @@ def derive(
     if not domain or tables * len(domain) > TABLES_LIMIT:
         raise WorkloadError(
             "too-many-tables-to-derive",
-            f"{people} records of {len(domain)} values make {tables} tables.",
+            f"{tables} tables are those of {'' if replace else 'up to '}{people} records of {len(domain)} values.",
             f"A graph can be derived from at least 1 value and at most {TABLES_LIMIT} pairs of a table and a value.",
             "Derive the graph of a smaller table of the same shape, or use a template.",
             "No graph was made.",

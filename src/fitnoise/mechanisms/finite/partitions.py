@@ -60,8 +60,9 @@ def cells(graph: QueryGraph, colours: NDArray[Any] | None = None) -> GraphPartit
 
     **Guarantees**
         * The partition is equitable for the distances of the graph, and at least as fine as the colours, for any size.
-        * The function returns the same cells for the same graph. With no colours, a ring or a complete graph is one
-          cell.
+        * The function returns the same cells for the same graph. With no colours, a graph whose structure is a ring or
+          a complete graph is one cell.
+        * Above `REFINED_LIMIT` results, a graph with colours or without a structure has one cell for each result.
     """
     n, structure = graph.n, graph.structure
     if colours is None and isinstance(structure, Cycle | Complete):

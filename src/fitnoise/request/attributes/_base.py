@@ -146,7 +146,7 @@ class Attribute(abc.ABC):
 
     @abc.abstractmethod
     def own_examples(self, cell: int, class_cell: int) -> Sequence[Any]:
-        """Return values of the data that a cell of values may hold, unless they are codes of missing values.
+        """Return values of the data that a cell of values may hold; `examples` removes codes of missing values.
 
         Args:
             cell: The index of the cell, from 0; for an amount of K steps, that of the value after as many steps.
@@ -216,7 +216,7 @@ class Attribute(abc.ABC):
             ceiling: The ceiling; None for the largest amount.
 
         Raises:
-            DomainError: The ceiling of an amount is not declared.
+            DomainError: The ceiling of an amount with one range is not declared.
         """
         del ceiling
         return self.coding_rules
@@ -229,7 +229,7 @@ class Attribute(abc.ABC):
             cell: The cell of the attribute on which the range of an amount depends; None for the largest of all.
 
         Raises:
-            DomainError: The ceiling of an amount is not declared.
+            DomainError: The ceiling of an amount with one range is not declared.
         """
         del ceiling, cell
         return 0.0
