@@ -386,6 +386,6 @@ def pair_law(problem, evidence):
             both = np.outer(s, s) - np.diag(s**2)
             inside = ancestors[level + 1] == children[:, None]
             leaf_shares = inside * p / (inside * p).sum(axis=1, keepdims=True)
-            pairs += mu[g] * leaf_shares.T @ (both / both.sum()) @ leaf_shares
+            pairs += mu[g] * leaf_shares.T @ (both / max(both.sum(), 1e-300)) @ leaf_shares
         out.append((shares, pairs))
     return p, out, kinds[-1]

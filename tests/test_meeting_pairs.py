@@ -1,5 +1,6 @@
 """The bound for replaced records of trees, by pairs that meet at a place, against dense algebra over all leaves."""
 
+import contextlib
 import itertools
 import math
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 
 import fitnoise as fn
 from dense import pair_law
+from fitnoise.errors import PlanError
 from fitnoise.mechanisms.gaussian.levels import problem as problem_of
 from fitnoise.solving import meeting_pairs, trees
 from fitnoise.solving.certificates import Evidence
@@ -210,3 +212,19 @@ def test_weights_that_prove_nothing_are_refused():
     for field in ("kinds", "meetings"):
         with refused("plan.neighbour-weights-unusable"):
             meeting_pairs.bound(problem, replace(evidence, **{field: None}))
+
+
+def test_weights_of_any_size_are_read_or_refused():
+    """Detects a logarithm or a square of numbers that doubles cannot hold."""
+    problem = two_levels((2, 3), 4)
+    evidence = meeting_pairs.start(problem)
+    proven = meeting_pairs.bound(problem, evidence)
+    for field in ("cells", "numbers", "meetings", "kinds"):
+        weights = getattr(evidence, field)
+        for factor in (1e-290, 1e-155, 1e155, 1e290):
+            scaled = replace(evidence, **{field: weights * factor})
+            assert meeting_pairs.bound(problem, scaled) == pytest.approx(proven, rel=1e-9), (field, factor)
+        for index, factor in itertools.product(range(len(weights)), (1e-18, 1e-17, 1e17, 1e18)):
+            odd = replace(evidence, **{field: np.where(np.arange(len(weights)) == index, weights * factor, weights)})
+            with contextlib.suppress(PlanError):
+                assert 0 <= meeting_pairs.bound(problem, odd) <= dense_norm(problem, odd) ** 2 * (1 + EXACT)

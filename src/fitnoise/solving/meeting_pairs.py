@@ -206,7 +206,7 @@ class _Reading:
         deep = len(tree.above)
         self.tree, self.deep = tree, deep
         cells, _, meetings, all_kinds = _parts(evidence)
-        s, meets = _split(problem, meetings)
+        s, meets = _split(problem, meetings / meetings.sum())
         self.several = [tree.up(np.ones(len(counts[x + 1])), x + 1) > 1.5 for x in range(deep)]
         rows = [bool(x.any()) for x in self.several]
         kinds = all_kinds.reshape(deep + 1, -1)
@@ -244,9 +244,11 @@ class _Reading:
             # Σ_{h≠k} s_h s_k, summed without cancelling.
             sums = tree.up(here, level)
             room = tree.up(here * (tree.down(sums, level) - here), level)
-            norm = np.where(several, np.sqrt(2 * mu / np.where(several, room, 1.0)), 0.0)
+            # Where no pair is possible for doubles, none meets: what is left is still a law.
+            possible = several & (room > 0)
+            norm = np.where(possible, np.sqrt(2 * mu / np.where(possible, room, 1.0)), 0.0)
             self.raw.append(here)
-            self.room.append(np.where(several, room, 1.0))
+            self.room.append(np.where(possible, room, 1.0))
             self.norm.append(norm)
             scaled.append(here * tree.down(norm, level))
             total.append(sums * norm)
@@ -445,6 +447,8 @@ def _sector(
     for level in range(1, deep + 1):
         path = tree.down(path, level) + w[level] * masses[level]
     # No eigenvalue of C A is above twice the largest row sum of diag(d) A, as C ⪯ 2 diag d.
+    if not 0 < min_product < math.inf or not 0 < path.max() < math.inf:
+        raise incomparable_dual_weights()
     low, high = math.log(float(min_product)) - margin, math.log(2 * float(path.max())) + margin / 2
     # At multiples of the step, small changes of the weights do not move the grid, and ν changes smoothly.
     u = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1)
