@@ -355,6 +355,8 @@ WRITE = {Strategy: sectors_document, PureStrategy: margins_document, ProductStra
 ADJACENCIES = {
     **zoo.ADJACENCIES,
     "or of a day": Adjacency(fn.PrivacyUnit("person", 5, per_value={"o": 2}, fixed=["a0"])),
+    "or three of each value": Adjacency(fn.PrivacyUnit("person", 7, per_value={"a0": 3})),
+    "or several of each value": Adjacency(fn.PrivacyUnit("person", 5, per_value={"a0": 2, "a1": 3})),
 }
 
 

@@ -302,7 +302,7 @@ def test_where_each_record_has_its_place_the_costliest_records_are_charged(name,
 
 
 def costs_with_others(x, cells, pattern, axes, max_records):
-    """R_1, R_2, … of every record, by its place: its cost with its costliest partners."""
+    """R_1, R_2, … of every record, by its place, and what it loses at each next to fewer records of its place."""
     places = [tuple(cell[a] for a in axes) for cell in cells]
     for i, first_cell in enumerate(cells):
         max_products = {}
@@ -310,7 +310,19 @@ def costs_with_others(x, cells, pattern, axes, max_records):
             if keeps([first_cell, other], pattern):
                 max_products[places[j]] = max(max_products.get(places[j], x[i, j]), x[i, j])
         others = [v for position, v in max_products.items() for _ in range(max_records - (position == places[i]))]
-        yield places[i], list(itertools.accumulate(sorted(others, reverse=True), initial=x[i, i]))
+        others.sort(reverse=True)
+        product = max_products.get(places[i])
+        losses = [0 if product is None else max(0, product - v) for v in others]
+        yield places[i], list(itertools.accumulate(others, initial=x[i, i])), [*losses, 0]
+
+
+def largest_division(costs, m, limit):
+    """The largest Σ_c F_c(t_c) over all numbers t_c ≤ `limit` of sum m, looked through place by place."""
+    best = {0: 0}
+    for f in costs:
+        pairs = [(n + t, value + f(t)) for n, value in best.items() for t in range(min(limit, m - n) + 1)]
+        best = {n: max(v for k, v in pairs if k == n) for n, _ in pairs}
+    return best.get(m)
 
 
 @pytest.mark.no_cover
@@ -328,24 +340,71 @@ def costs_with_others(x, cells, pattern, axes, max_records):
     ],
 )
 def test_by_what_sectors_do_not_order_the_charge_is_what_the_theorem_says(name, pattern):
-    """The mean of m R_m, or the sum of the m largest R_m that have place, where that is less."""
+    """The mean of m R_m, or the largest sum over all divisions of m records among joint cells, where that is less."""
     design, (x, cells) = MIXED[name], form(MIXED[name])
-    for max_records in (2, 3, 4, 6):
+    for max_records in (2, 3, 4, 6, 7):
         adjacency = Adjacency(fn.PrivacyUnit("person", max_records, **pattern), grid=domain_of(design))
         ((axes, slots),) = adjacency.pattern.caps
         rows = list(costs_with_others(x, cells, adjacency.pattern, axes, slots))
-        mean = max(m * total for _, row in rows for m, total in enumerate(row[: adjacency.records], 1))
+        mean = max(m * total for _, row, _ in rows for m, total in enumerate(row[: adjacency.records], 1))
         sums = [0]
         for m in range(1, adjacency.records + 1):
-            taken, costliest = Counter(), []
-            for position, row in sorted(rows, key=lambda r, m=m: r[1][m - 1 :][:1], reverse=True):
-                if len(row) >= m and taken[position] < slots:
-                    taken[position] += 1
-                    costliest.append(row[m - 1])
-            if len(costliest) < m:
+            here = {}
+            for position, row, losses in rows:
+                if len(row) >= m:
+                    here.setdefault(position, []).append((row[m - 1], losses[m - 1]))
+            size = min(slots, m)
+            costs = [
+                lambda t, c=c, size=size: max(t * (total - (size - t) * loss) for total, loss in c)
+                for c in here.values()
+            ]
+            best = largest_division(costs, m, size)
+            if best is None:
                 break
-            sums.append(sum(costliest[:m]))
+            sums.append(best)
         assert unit_cost(design, adjacency) == min(mean, max(sums), adjacency.records**2 * max(design.profile()))
+
+
+def random_strategy(seed):
+    """A strategy of drawn size with one or two exchangeable attributes and some structured cells, and a unit."""
+    draw = np.random.default_rng(seed)
+    sizes = (int(draw.integers(2, 5)), *([2] if seed % 3 == 2 else []))
+    cells = () if seed % 3 == 0 else (2,)
+    k = int(draw.integers(1, 4))
+    g = int(draw.integers(1, min(sizes[0] * k, (7, 5, 4)[seed % 3]) + 1))
+    return mixed(seed, sizes, *cells), fn.PrivacyUnit("person", g, per_value={"a0": k}), k, g
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("first_seed", range(0, 300, 60))
+def test_several_records_of_one_value_are_charged_for_all_that_a_person_can_have(first_seed):
+    """300 drawn strategies: no records cost more, and where one attribute is shown alone the formula is exact."""
+    exact = 0
+    for seed in range(first_seed, first_seed + 60):
+        design, unit, k, g = random_strategy(seed)
+        (x, cells), adjacency = form(design), Adjacency(unit, grid=domain_of(design))
+        worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, g))
+        charged = unit_cost(design, adjacency)
+        assert worst <= charged <= g**2 * max(design.profile())
+        if len(cells) == cells[-1]["a0"] + 1:
+            # One number of each value: squares of m records, at most k of each value, and of their sum.
+            equal, other = x[0, 0], x[0, 1]
+            squares = [m // k * k**2 + (m % k) ** 2 for m in range(g + 1)]
+            assert charged == worst == max(m**2 * other + squares[m] * (equal - other) for m in range(1, g + 1))
+            exact += 1
+    assert exact == 20
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "g", "squares"), [(12, 3, 7, 19), (12, 5, 12, 54), (12, 2, 5, 9), (4, 3, 10, 28), (3, 2, 3, 5)]
+)
+def test_independent_noise_costs_what_equal_records_cost(n, k, g, squares):
+    """⌊g/k⌋ k² + (g mod k)², if each value has noise of its own: X is the identity."""
+    design = of_sectors(cells_over((n,)), ([[1]], {(): ([[1]], n**0.5)}), ([[1]], {(0,): ([[1]], n)}))
+    one = max(design.profile())
+    assert one == pytest.approx(1)
+    charged = unit_cost(design, Adjacency(fn.PrivacyUnit("person", g, per_value={"a0": k})))
+    assert float(charged) == pytest.approx(squares)
 
 
 def test_records_that_may_not_be_combined_gain_nothing():

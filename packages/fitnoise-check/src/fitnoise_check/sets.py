@@ -58,9 +58,9 @@ def set_costs(sectors, unit, claim, proofs):
 
 def unclaimed(sectors, unit, results):
     """Yield the two bounds of each cap."""
-    g, results = unit.records, [*partners(sectors, unit)]
+    g = unit.records
     for names, joint_cells, max_records, best, _ in results:
-        sums, room, upper_bounds = [], max_records * prod(sectors.size[a] for a in names), [0]
+        sums, copies, upper_bounds = [], prod(sectors.size[a] for a in names), [0]
         for o, v in enumerate(joint_cells.tolist()):  # R of m records: one in cell o, and the m − 1 costliest others
             partner_products = [
                 (
@@ -72,19 +72,33 @@ def unclaimed(sectors, unit, results):
                 for (s, w), x in best.items()
                 if x[o] is not None
             ]
-            line = [x for x, n in sorted(partner_products, reverse=True) for _ in range(min(n, g - 1))][: g - 1]
-            sums.append((v, list(accumulate([sectors.own[o], *line]))))
-        yield max(m * x for _, line in sums for m, x in enumerate(line, 1))
+            line = [x for x, n in sorted(partner_products, reverse=True) for _ in range(min(n, g))][:g]
+            shared = best[names, v][o]  # of a record in the same joint cell
+            excess = [0 if shared is None else max(0, shared - x) for x in line]
+            sums.append((v, [*accumulate([sectors.own[o], *line])][:g], excess))
+        yield max(m * x for _, line, _ in sums for m, x in enumerate(line, 1))
         for m in range(1, g + 1):
-            top = {}
-            for v, line in (x for x in sums if len(x[1]) >= m):
-                top[v] = max(top.get(v, line[m - 1]), line[m - 1])
-            if len(top) * room < m:
+            k, there = min(max_records, m), [(v, line[m - 1], e[m - 1 : m]) for v, line, e in sums if len(line) >= m]
+            top = {v: max(x for w, x, _ in there if w == v) for v, *_ in there}
+            full, rest = divmod(m, k)
+            if len(top) * copies < full + (rest > 0):
                 break
-            upper_bounds.append(
-                sum(x * max(0, min(room, m - i * room)) for i, x in enumerate(sorted(top.values())[::-1]))
-            )
+            upper_bounds.append(k * of_costliest(top, copies, full))
+            if rest:  # one joint cell has fewer records, and they have fewer partners in it
+                bounds = (
+                    k * of_costliest(top, copies, full, v) + rest * (x - (k - rest) * sum(e)) for v, x, e in there
+                )
+                upper_bounds[-1] = max(bounds)
         yield max(upper_bounds)
+
+
+def of_costliest(top, copies, count, left_out=None):
+    """Return the sum of the costliest joint cells, of which there are copies, without one copy of one of them."""
+    total = 0
+    for v, x in sorted(top.items(), key=lambda item: -item[1]):
+        taken = min(copies - (v == left_out), count)
+        total, count = total + taken * x, count - taken
+    return total
 
 
 def claimed(sectors, unit, cap, claim, proofs):

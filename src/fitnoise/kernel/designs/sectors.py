@@ -489,8 +489,19 @@ class Strategy(GaussianDesign):
 
         Any two records must differ in these attributes where k = 1, agree in the fixed attributes, and keep the
         declared separation. Records that no measured attribute distinguishes share a joint cell, so k is larger there.
-        Σ_i R_m(o_i) is also at most the sum of the m largest R_m of records in different joint cells, k in each. This
-        sum is the h of all cells where it is less.
+
+        *Joint cells with fewer records.* Let t ≤ k ≤ m of the records share the joint cell of i. Let l(o) be the
+        excess, from 0 on, of the amount that this cell offers over the m-th largest amount of all. If l(o) > 0, R_m(o)
+        has all k − 1 amounts of the cell, which are k − t too many. Amounts of at most the m-th largest take their
+        place, and R_m(o) − (k − t) l(o) is a bound. So the records of a joint cell c add at most
+
+            F_c(t) = max over o in c of t (R_m(o) − (k − t) l(o)).
+
+        F_c is convex, and F_c(0) = 0. Consider all t with 0 ≤ t ≤ k and Σ t = m. Convex functions of them add up to
+        most at a corner, where at most one joint cell has neither 0 nor k records. So vᵀXv is at most the largest sum
+        of F_c(k) in ⌊m/k⌋ joint cells and of F_c of the rest in another one. For k > m it is at most m R_m. The largest
+        of these numbers over m is the h of all cells where it is less. It is the exact cost where tables show one
+        exchangeable attribute alone, that of the cap.
 
         **A claim.** The plan may claim a smaller h for one cap of structured attributes. The claim has one number for
         all cells that agree in the fixed structured attributes. It counts only if its witnesses prove it
@@ -583,7 +594,8 @@ class Strategy(GaussianDesign):
             prices = [_max_set_cost(x, partners, records) for x, partners in zip(costs, others, strict=True)]
             yield tuple(Fraction(x, partners.unit) for x in prices)
             if self.cells * records <= MAX_PRODUCTS:
-                yield (Fraction(self._different(cap, costs, others, records), partners.unit),) * self.cells
+                shared = kinds[cap.exchangeable][range(self.cells), cap.places].tolist()
+                yield (Fraction(self._different(cap, shared, others, records), partners.unit),) * self.cells
 
     def _claimed(self, adjacency: Adjacency, *kinds: str) -> list[tuple[Fraction, ...]]:
         """Return the h of all cells that is claimed of records of these kinds, if it is proven for this adjacency."""
@@ -699,29 +711,29 @@ class Strategy(GaussianDesign):
             for o, index in enumerate(cap.places)
         ]
 
-    def _different(self, cap: Cap, costs: Sequence[int], partners: Sequence[_Additions], max_size: int) -> int:
-        """Return the largest sum, for m = 1, …, `max_size`, of the m largest R_m under the cap on each joint cell.
+    def _different(self, cap: Cap, shared: Sequence[int], partners: Sequence[_Additions], max_size: int) -> int:
+        """Return the largest of the sums of :meth:`unit_profile` over joint cells, for m = 1, …, `max_size`.
 
         Args:
             cap: The cap; it allows `limit` records in each joint cell, exchangeable values included.
-            costs: X_ii of every structured cell, in the unit of the partners.
+            shared: For every structured cell, the amount that one more record in the same joint cell adds.
             partners: The amounts that further records add, for every structured cell.
             max_size: The largest number of records of a unit.
         """
-        slots = cap.limit * math.prod(self.sizes[i] for i in cap.exchangeable)
-        lines = [
-            [x for x, n in sorted(products, reverse=True) for _ in range(min(n, max_size))][:max_size]
-            for products in partners
-        ]
-        best, totals = 0, dict(enumerate(costs))
+        cells = math.prod(self.sizes[i] for i in cap.exchangeable)
+        lines = [sorted((x for x, n in y for _ in range(min(n, max_size))), reverse=True)[:max_size] for y in partners]
+        best, totals = 0, dict(enumerate(self._record_costs.tolist()))
         for m in range(1, max_size + 1):
-            costliest: dict[int, int] = {}
-            for o, total in totals.items():
-                costliest[cap.places[o]] = max(total, costliest.get(cap.places[o], total))
-            ranked = sorted(costliest.values(), reverse=True)
-            if len(ranked) * slots < m:
+            top = {cap.places[o]: total for o, total in sorted(totals.items(), key=lambda x: x[1])}
+            ranked = sorted(top.values(), reverse=True)
+            missing = -m % (size := min(cap.limit, m))
+            complete, remaining = divmod((m - 1) // size, cells)
+            if len(ranked) <= complete:
                 break
-            best = max(best, sum(x * min(slots, m - i * slots) for i, x in enumerate(ranked[: -(-m // slots)])))
+            # The last joint cell has fewer records, and next to each of them are fewer that share its joint cell.
+            few = {o: x - missing * sum(max(0, shared[o] - y) for y in lines[o][m - 1 : m]) for o, x in totals.items()}
+            ends = ((size - missing) * x - size * max(0, top[cap.places[o]] - ranked[complete]) for o, x in few.items())
+            best = max(best, size * (cells * sum(ranked[:complete]) + remaining * ranked[complete]) + max(ends))
             # A record with too few partners belongs to no larger set.
             totals = {o: total + lines[o][m - 1] for o, total in totals.items() if len(lines[o]) >= m}
         return best
