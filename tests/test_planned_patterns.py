@@ -166,27 +166,52 @@ def test_several_records_a_month_are_planned_for():
     assert twice.table_part.separate_rho == pytest.approx(4 * once.table_part.separate_rho)
 
 
+@pytest.mark.parametrize(
+    ("n", "k", "g", "variance"), [(3, 2, 3, 4.057), (12, 3, 7, 1), (12, 5, 12, 1), (12, 2, 5, 1), (4, 3, 10, 1)]
+)
+def test_several_records_of_each_month_are_planned_for_at_the_optimum(n, k, g, variance):
+    """A scan of all ratios of two precisions, charged for every number of records, at most k of them in a month."""
+    domain = fn.Domain(month=fn.Categorical(range(n)))
+    plan = planned(domain, [fn.table("month", variance=variance)], fn.PrivacyUnit("person", g, per_value={"month": k}))
+    # X = x₀ J/n + x₁ (I − J/n), scaled to the variance of the target.
+    ratio = np.geomspace(1e-5, 1e5, 10**5)
+    scale = (1 / ratio / n + (1 - 1 / n)) / variance
+    m = np.arange(1, g + 1)[:, None]
+    squares = m // k * k**2 + (m % k) ** 2
+    optimum = (scale * (m**2 / n * ratio + squares - m**2 / n)).max(axis=0).min()
+    assert plan.bound <= optimum <= plan.table_part.exact_cost * (1 + 1e-7)
+    assert plan.gap < 1e-4
+    assert variance == 1 or plan.table_part.exact_cost == pytest.approx(1.1444, abs=1e-4)
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
 @pytest.mark.parametrize("same_values", [True, False])
 @pytest.mark.parametrize(("positions", "m"), [(p, m) for p in ((0,), (1,), (0, 1)) for m in (1, 2, 3)])
-def test_what_sets_of_records_cost_in_the_mean(positions, m, same_values):
-    """Sums of the agreements of all their pairs, over all choices there are, sector by sector."""
+def test_what_sets_of_records_cost_in_the_mean(positions, m, same_values, fraction):
+    """Sums of the agreements of all their pairs, over all choices there are, sector by sector.
+
+    One of their joint cells, the last in any order, has a fraction of a record.
+    """
     sizes = (3, 4, 2)
     d = decompose(fn.Workload(fn.Domain({f"a{i}": fn.Categorical(range(n)) for i, n in enumerate(sizes)}),
                               [fn.table("a0", "a1", "a2", margin=1)]))  # fmt: skip
     cells = math.prod(sizes[i] for i in positions)
     rest = [i for i in range(3) if i not in positions]
     chosen = list(itertools.combinations(itertools.product(*(range(sizes[i]) for i in positions)), m))
+    chosen = [x[i:] + x[:i] for x in chosen for i in range(m if fraction < 1 else 1)]
     others = list(itertools.product(*(range(sizes[i]) for i in rest)))
     value_lists = [(x,) * m for x in others] if same_values else list(itertools.product(others, repeat=m))
+    numbers = [1.0] * (m - 1) + [fraction]
     for group in d.groups:
-        factors = DistinctRecords(positions, cells, cells).factors(((m, same_values, 2.0),), group)
+        factors = DistinctRecords(positions, cells, m, (), fraction).factors(((m, same_values, 2.0),), group)
         for k, attributes in enumerate(group.attributes.tolist()):
             total = 0.0
             for keys, values in itertools.product(chosen, value_lists):
-                records = [dict(zip(positions, x, strict=True)) | dict(zip(rest, y, strict=True))
-                           for x, y in zip(keys, values, strict=True)]  # fmt: skip
+                records = [dict(zip(positions, x, strict=True)) | dict(zip(rest, y, strict=True)) | {"number": number}
+                           for x, y, number in zip(keys, values, numbers, strict=True)]  # fmt: skip
                 for one, other in itertools.product(records, repeat=2):
-                    total += math.prod(1 if one[a] == other[a] else -1 / (sizes[a] - 1) for a in attributes)
+                    agreement = math.prod(1 if one[a] == other[a] else -1 / (sizes[a] - 1) for a in attributes)
+                    total += one["number"] * other["number"] * agreement
             assert factors[k] == pytest.approx(total / len(chosen) / len(value_lists), abs=1e-9)
 
 

@@ -110,7 +110,9 @@ def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, Disti
             measured_axes = tuple(sorted(positions[a] for a in measured))
             fixed = tuple(sorted(positions[a] for a in adjacency.shared_axes(d.exchangeable, pattern.fixed)[0]))
             cells = math.prod(d.sizes[x] for x in measured_axes)
-            return k**2, DistinctRecords(measured_axes, cells, min(total // k, cells), fixed)
+            count = min(-(-total // k), cells)
+            last = min(total - (count - 1) * k, k) / k
+            return k**2, DistinctRecords(measured_axes, cells, count, fixed, last)
         best = max(best, k**2)
     return best, None
 

@@ -345,32 +345,45 @@ attributes, and a weight."""
 class DistinctRecords:
     """Units whose records differ, any two of them, in some exchangeable attributes.
 
+    A record stands for several in its joint cell, as many as this cell can have. In the largest set, one joint cell can
+    have fewer. Other numbers of records prove no more. Let a joint cells have k records each, and another one r. Costs
+    are linear in (a k + r)² and in a k² + r². The latter is convex in the former for 0 ≤ r ≤ k.
+
     attributes: Positions of these attributes.
     cells: n, their joint cells.
     max_records: The largest number of records of a unit, at most n.
     fixed: Positions of attributes in which its records agree.
+    last: The share of a record that one joint cell of the largest set has, above 0 and at most 1.
     """
 
     attributes: tuple[int, ...]
     cells: int
     max_records: int
     fixed: tuple[int, ...] = ()
+    last: float = 1.0
+
+    def sums(self, m: int) -> tuple[float, float]:
+        """Return the number of records of a set in m joint cells, and the sum of squares of those in each cell."""
+        last = self.last if m == self.max_records else 1.0
+        return m - 1 + last, m - 1 + last**2
 
     def factors(self, kinds: Kinds, group: SectorGroup) -> Floats:
         """Return the mean cost of sets of records in each sector of a group, as a multiple of one record's cost, (K,).
 
-        Let m records lie in m of the n joint cells, with all choices equally likely. Their Σ_ij E χ_S is m² in a sector
-        without these attributes. It is m (n − m)/(n − 1) in a sector with them, because χ_S adds up to 0 over all n.
-        These values hold if the records agree in all other attributes. Otherwise each record has independent values of
-        the others that are not fixed. The sum is then m in a sector with any of them.
+        Let m records lie in some of the n joint cells, with all choices equally likely. The squares of their numbers in
+        each add up to f. Their Σ_ij E χ_S is m² in a sector without these attributes. It is (n f − m²)/(n − 1) in a
+        sector with them, because χ_S adds up to 0 over all n. These values hold if the records agree in all other
+        attributes. Otherwise each joint cell has independent values of the others that are not fixed. The sum is then f
+        in a sector with any of them.
         """
         is_distinct = np.isin(group.attributes, self.attributes)
         free = ~(is_distinct | np.isin(group.attributes, self.fixed))
         inside, others, mean = is_distinct.any(axis=1), free.any(axis=1), np.zeros(len(group))
         total_weight = sum(weight for _, _, weight in kinds)
         for m, agree, weight in kinds:
-            distinct_cost = np.where(inside, m * (self.cells - m) / max(self.cells - 1, 1), float(m) ** 2)
-            mean += weight / total_weight * (distinct_cost if agree else np.where(others, m, distinct_cost))
+            number, squares = self.sums(m)
+            distinct_cost = np.where(inside, (self.cells * squares - number**2) / max(self.cells - 1, 1), number**2)
+            mean += weight / total_weight * (distinct_cost if agree else np.where(others, squares, distinct_cost))
         return mean
 
     def check(self, kinds: Kinds) -> None:

@@ -160,9 +160,9 @@ class SectorProof(Proof):
     def separate_rho(self) -> float:
         """Return ρ of independent Gaussian noise of target variance times relaxation, a separate plan for each table.
 
-        m records that differ in attributes of a table are in different cells, and cost m times as much as one record.
-        In other tables they cost m² times as much. Among sets of records in different structured cells, the costliest
-        found set determines the cost.
+        The records in each cell of a table cost the square of their number. Those that differ in attributes of the
+        table are in different cells. Among sets of records in different structured cells, the costliest found set
+        determines the cost.
         """
         part = self.part
         d, unit, total, distinct = part.decomposition, part.publication.unit, 0.0, part.terms.distinct
@@ -195,12 +195,9 @@ class SectorProof(Proof):
             elif distinct is None:
                 total += float(costs.sum()) * part.publication.adjacency.records**2
             else:
-                # Records in different cells of a table add their costs. In one cell, m records cost m² times one.
                 shows_all = np.array([set(distinct.attributes) <= set(axes) for axes in group.axes.tolist()])
-                total += (
-                    float(costs @ np.where(shows_all, distinct.max_records, distinct.max_records**2))
-                    * part.terms.factor
-                )
+                number, squares = distinct.sums(distinct.max_records)
+                total += float(costs @ np.where(shows_all, squares, number**2)) * part.terms.factor
         return (total + float(by_table.sum())) / 2
 
 
