@@ -347,7 +347,7 @@ class DistinctRecords:
 
     A record stands for several in its joint cell, as many as this cell can have. In the largest set, one joint cell can
     have fewer. Other numbers of records prove no more. Let a joint cells have k records each, and another one r. Costs
-    are linear in (a k + r)² and in a k² + r². The latter is convex in the former for 0 ≤ r ≤ k.
+    are linear in (a k + r)² and in a k² + r², and do not fall in the latter. It is convex in the former for 0 ≤ r ≤ k.
 
     attributes: Positions of these attributes.
     cells: n, their joint cells.

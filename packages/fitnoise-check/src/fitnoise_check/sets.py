@@ -83,20 +83,21 @@ def unclaimed(sectors, unit, results):
             full, rest = divmod(m, k)
             if len(top) * copies < full + (rest > 0):
                 break
-            upper_bounds.append(k * of_costliest(top, copies, full))
+            total = of_costliest(top, copies, full)
+            upper_bounds.append(k * total)
             if rest:  # one joint cell has fewer records, and they have fewer partners in it
-                bounds = (
-                    k * of_costliest(top, copies, full, v) + rest * (x - (k - rest) * sum(e)) for v, x, e in there
+                following = of_costliest(top, copies, full + 1) - total  # it replaces that cell among the costliest
+                upper_bounds[-1] = max(
+                    k * (total - max(0, top[v] - following)) + rest * (x - (k - rest) * sum(e)) for v, x, e in there
                 )
-                upper_bounds[-1] = max(bounds)
         yield max(upper_bounds)
 
 
-def of_costliest(top, copies, count, left_out=None):
-    """Return the sum of the costliest joint cells, of which there are copies, without one copy of one of them."""
+def of_costliest(top, copies, count):
+    """Return the sum of the costliest joint cells, each of which is there as often as there are copies."""
     total = 0
-    for v, x in sorted(top.items(), key=lambda item: -item[1]):
-        taken = min(copies - (v == left_out), count)
+    for x in sorted(top.values(), reverse=True):
+        taken = min(copies, count)
         total, count = total + taken * x, count - taken
     return total
 
