@@ -115,15 +115,13 @@ class Stages:
         self.begin()
 
 
-def national(levels, people, both=("age", "sex")):
-    """Counts by state, county, tract and block group of a made-up country like the United States.
+def country(levels, both=("age", "sex"), **options):
+    """A publication by state, county, tract and block group of a made-up country, its places, and the generator.
 
     both: what tracts show together.
+    options: of the publication.
     """
-    import tempfile
-
     import numpy as np
-    import pandas as pd
 
     import fitnoise as fn
 
@@ -132,9 +130,7 @@ def national(levels, people, both=("age", "sex")):
         sizes = rng.lognormal(0, sigma, len(rows))
         below = np.maximum(1, np.round(sizes * mean / sizes.mean())).astype(int)
         rows = [(*row, f"{row[-1]}-{i}") for row, n in zip(rows, below, strict=True) for i in range(n)]
-    level_names = LEVELS[:levels]
-    stages = Stages()
-    geo = fn.Hierarchy(level_names, rows)
+    geo = fn.Hierarchy(LEVELS[:levels], rows)
     domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1), age=fn.Ordered(0, 17), race=fn.Ordered(0, 6))
     person_attributes = ("age", "race", "sex")
     tables = [
@@ -153,10 +149,46 @@ def national(levels, people, both=("age", "sex")):
     if levels > 3:
         tables += [fn.table("group", margin=60), fn.table("group", "race", margin=120)]
     source = fn.DataSource(max_records=2**29)
-    plan = fn.plan(fn.Publication(fn.Workload(domain, tables), source=source))
+    return fn.Publication(fn.Workload(domain, tables), source=source, **options), geo, rng
+
+
+def replaced(levels):
+    """The plan of the country for records that are replaced: its price, and its distance from the bound."""
+    import fitnoise as fn
+
+    publication, geo, _ = country(levels, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
+    start = time.process_time()
+    plan = fn.plan(publication)
+    seconds = f"{time.process_time() - start:.1f}"
+    way = plan.order.mechanism
+    return {
+        "leaves": f"{geo.size:,}",
+        "mechanism": way,
+        "rho": f"{plan.rho:.7f}",
+        "gap": f"{plan.gap:.2%}",
+        "s": seconds,
+    }
+
+
+def national(levels, people, both=("age", "sex")):
+    """Counts of the country, from targets to a release that verifies.
+
+    both: what tracts show together.
+    """
+    import tempfile
+
+    import numpy as np
+    import pandas as pd
+
+    import fitnoise as fn
+
+    stages = Stages()
+    publication, geo, rng = country(levels, both)
+    domain, level_names, leaves = publication.workload.domain, LEVELS[:levels], geo.size
+    plan = fn.plan(publication)
     stages.done("planned")
     size = len(plan.to_json())
-    cells = {"geo": rng.integers(0, len(rows), people), "sex": rng.integers(0, 2, people)}
+    cells = {"geo": rng.integers(0, leaves, people), "sex": rng.integers(0, 2, people)}
     cells |= {"age": rng.integers(0, 18, people), "race": rng.integers(0, 7, people)}
     data = pd.DataFrame(cells | {"geo": np.array(geo.values, dtype=object)[cells["geo"]]})
     with tempfile.TemporaryDirectory() as folder:
@@ -170,15 +202,13 @@ def national(levels, people, both=("age", "sex")):
     release.count()
     stages.begin()
     leaf = level_names[-1]
-    cut = np.split(
-        np.array(domain[leaf].values, dtype=object), np.sort(rng.choice(len(rows) - 1, 434, replace=False) + 1)
-    )
+    cut = np.split(np.array(domain[leaf].values, dtype=object), np.sort(rng.choice(leaves - 1, 434, replace=False) + 1))
     districts = {f"district {i}": list(members) for i, members in enumerate(cut)}
     group_by = () if leaf == "group" else ("sex",)
     _ = release.count(area=districts, by=group_by).std_error
     stages.done("435 districts")
     size = {"plan MB": f"{size / 1e6:.1f}", "noisy numbers": f"{plan.table_part.noisy_answers:,}"}
-    description = {"leaves": f"{len(rows):,}", "tracts by": " by ".join(both), "mechanism": plan.order.mechanism}
+    description = {"leaves": f"{leaves:,}", "tracts by": " by ".join(both), "mechanism": plan.order.mechanism}
     return description | {"rho": f"{plan.rho:.7f}", "gap": f"{plan.gap:.2%}"} | size | stages.seconds | stages.peaks
 
 
@@ -234,6 +264,7 @@ CASES = [
     *(("uneven", (name, how)) for name in UNEVEN for how in (BY_LEVEL, SEPARATE)),
     *(("national", (levels, PEOPLE)) for levels in (2, 3, 4)),
     ("national", (3, PEOPLE, ("age", "race"))),
+    *(("replaced", (levels,)) for levels in (2, 3, 4)),
 ]
 
 
@@ -257,7 +288,7 @@ def main(names):
 
 
 if __name__ == "__main__":
-    makes = {f.__name__: f for f in (regular, uneven, national, redistricting)}
+    makes = {f.__name__: f for f in (regular, uneven, national, replaced, redistricting)}
     if len(sys.argv) > 2 and sys.argv[1] in makes:
         print(json.dumps(makes[sys.argv[1]](*json.loads(sys.argv[2]))))
     else:

@@ -190,15 +190,36 @@ def two_levels(children, leaf_variance):
 def test_the_search_proves_what_it_proved(children, leaf_variance, minimum):
     """Before, pairs drawn independently proved 2.2450, 0.5981, 0.9769, 0.3046 and 0.0816."""
     problem = two_levels(children, leaf_variance)
-    assert meeting_pairs.bound(problem, meeting_pairs.ascend(problem)) >= minimum
+    assert meeting_pairs.bound(problem, meeting_pairs.ascend(problem, trees.ascend(problem, 0, 60))) >= minimum
 
 
 def test_pairs_that_meet_prove_at_least_what_independent_pairs_do(rng):
     """The search proves no less than the one over pairs drawn independently, of one place or of all."""
     for _ in range(10):
         problem = random_problem(rng)
-        independent = trees.root(problem, trees.ascend(problem, 0, 60), trees.FINE).lower
-        assert meeting_pairs.bound(problem, meeting_pairs.ascend(problem)) >= independent * (1 - 2e-3)
+        unrelated = trees.ascend(problem, 0, 60)
+        independent = trees.root(problem, unrelated, trees.FINE).lower
+        assert meeting_pairs.bound(problem, meeting_pairs.ascend(problem, unrelated)) >= independent * (1 - 2e-3)
+
+
+def test_the_search_proves_no_less_than_independent_pairs_for_many_similar_places():
+    """Detects a search that ends far from weights that are unrelated."""
+    rng = np.random.default_rng(2)
+    children = np.maximum(1, np.round(rng.lognormal(math.log(25), 0.8, 30))).astype(int).tolist()
+    rows = [(f"{i}", f"{i}-{j}") for i, n in enumerate(children) for j in range(n)]
+    geo = fn.Hierarchy(["state", "county"], rows)
+    domain = fn.Domain(geo=geo, age=fn.Ordered(0, 17), race=fn.Ordered(0, 6))
+    tables = [
+        fn.table("state", "age", "race", variance=9),
+        fn.table("county", variance=1),
+        fn.table("county", "age", variance=4),
+        fn.table("county", "race", variance=3),
+    ]
+    publication = fn.Publication(fn.Workload(domain, tables), unit=SWAP)
+    problem = problem_of(publication, decompose(publication.workload, by_level=True))
+    unrelated = trees.ascend(problem, 0, 60)
+    independent = trees.root(problem, unrelated, trees.FINE).lower
+    assert meeting_pairs.bound(problem, meeting_pairs.ascend(problem, unrelated)) >= independent
 
 
 def test_weights_that_prove_nothing_are_refused():

@@ -115,6 +115,9 @@ FEW_CLASSES = 200
 SMALLEST = 1e-60
 """The smallest weight that the search writes, as a share of the largest of its kind."""
 
+SMALLEST_PAIRS = 1e-6
+"""The least weight, at the start of the search, of pairs that meet at a level, and of a kind of pairs there."""
+
 MIN_SCALED_MASS, LARGEST_STEP = 1e-8, 2.0
 """The least mass by whose root a logarithm is scaled in the search, and the largest change of a logarithm in one
 round."""
@@ -167,6 +170,28 @@ def start(problem: LevelProblem) -> Evidence:
         shares = problem.tree.down(shares / children, level)
     cells = shares * counts[-1]
     return Evidence(cells / cells.sum(), problem.start.numbers, kinds=kinds.ravel(), meetings=meetings)
+
+
+def independent(problem: LevelProblem, unrelated: Evidence) -> Evidence:
+    """Return the weights of pairs whose places are drawn independently.
+
+    unrelated: Weights of leaves, of numbers and of the kinds of neighbours (`trees.bound`).
+    """
+    tree, counts, deep = problem.tree, problem.tree.counts, len(problem.tree.above)
+    mass = [unrelated.cells / unrelated.cells.sum() / counts[-1]]
+    for level in range(deep, 0, -1):
+        mass.insert(0, tree.up(mass[0], level))
+    # Two independent records lie in one place, and in different places right below it.
+    meets = [
+        counts[x] * np.maximum(mass[x] ** 2 - tree.up(mass[x + 1] ** 2, x + 1), SMALLEST_PAIRS) for x in range(deep)
+    ]
+    stated = np.ones(len(problem.sectors[0].neighbour_costs)) if unrelated.kinds is None else unrelated.kinds
+    stated = stated / stated.sum()
+    kinds = np.full((deep + 1, len(stated) + 1), SMALLEST_PAIRS)
+    kinds[:-1, 0] = np.maximum(stated[0] * np.array([x.sum() for x in meets]), SMALLEST_PAIRS)
+    kinds[-1, 2:] = np.maximum(stated[1:], SMALLEST_PAIRS)
+    meetings = np.concatenate([np.zeros(0), *mass[1:], *meets])
+    return Evidence(unrelated.cells, unrelated.numbers, kinds=kinds.ravel(), meetings=meetings)
 
 
 def check(problem: LevelProblem, evidence: Evidence) -> None:
@@ -585,18 +610,21 @@ class _Pass:
         by_sums += a.sum(axis=0)
 
 
-def ascend(problem: LevelProblem) -> Evidence:
+def ascend(problem: LevelProblem, unrelated: Evidence) -> Evidence:
     """Return weights that almost maximise the bound, or the start where a search finds none that are better.
+
+    unrelated: The weights of the best bound by independent pairs (`trees.ascend`). The search starts from them if
+        they prove more than pairs that mostly meet at the top.
 
     Each logarithm of a weight is scaled by the root of the mass that the weight stands for, and the scales are renewed
     every round: masses differ by many orders of magnitude, and so do the second derivatives.
     """
     import scipy.optimize as so  # takes as long as a small plan
 
-    best = start(problem)
+    starts = [(norm(problem, x, ROUGH)[0], x) for x in (start(problem), independent(problem, unrelated))]
+    value, best = max(starts, key=lambda x: x[0])
     classes = sum(len(x) for sector in problem.sectors for x in problem.tree.counts[: sector.deep + 1])
     steps = max(5, min((4 if classes <= FEW_CLASSES else 1) * STEPS, WORK // (ROUNDS * classes)))
-    value = norm(problem, best, ROUGH)[0]
     for _ in range(ROUNDS):
         begun, scales = _vector(best), 1 / np.sqrt(np.maximum(_masses(problem, best), MIN_SCALED_MASS))
 

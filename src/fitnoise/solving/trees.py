@@ -29,7 +29,7 @@ of the matrices below takes two passes through the tree. Places that a symmetry 
 for all p and q.
 
 **Replaced records.** Neighbours that replace e by e' cost (e − e')ᵀ X (e − e'), and no mean of this cost over pairs
-exceeds Δ². The bound uses two kinds of pairs:
+exceeds Δ². The search for the bound begins with two kinds of pairs (then `meeting_pairs`):
 
 * Two records have places drawn from p and uniform values, independently. The mean cost in sector T is tr P_T X_T with
   P_T = 2 diag p. In the sector of no attributes, P_T = 2 (diag p − p pᵀ).

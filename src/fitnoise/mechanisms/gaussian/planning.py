@@ -585,7 +585,7 @@ def _by_level(
     evidence = start
     if level_problem.replaced:
         with one_thread():
-            evidence = meeting_pairs.ascend(level_problem)
+            evidence = meeting_pairs.ascend(level_problem, start)
     has_equal_places = all((x == 1).all() for x in level_problem.looser) or bool(publication.adjacency.pattern)
     part = weights = None
     if mechanism is LEVELS and not has_equal_places:
