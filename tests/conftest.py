@@ -39,7 +39,7 @@ KERNEL = {
     "test_designs",
     "test_dropped", "test_dropped_by_rules",
     "test_domain", "test_formats", "test_exact", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
-    "test_finite_queries", "test_hierarchies", "test_immutable", "test_kept",
+    "test_finite_queries", "test_hierarchies", "test_immutable", "test_kept", "test_keys",
     "test_ledger", "test_ledger_steps", "test_losses",
     "test_margins", "test_measure", "test_merge",
     "test_noise", "test_number_of_records", "test_order", "test_parts",

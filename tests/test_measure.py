@@ -1114,7 +1114,7 @@ def test_the_digest_of_counts_covers_rules_and_what_happens_to_their_records():
 
 def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
     order, calls = zoo_plan("total").order, []
-    counter = StatedCounts(order.domain)
+    counter, seal = StatedCounts(order.domain), bytes
 
     def counted(*arguments):
         calls.append(arguments)
@@ -1122,8 +1122,8 @@ def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
 
     monkeypatch.setattr(measuring, "_count_margins", counted)
     monkeypatch.setattr(measuring, "file_of_counts", lambda *inputs: inputs)
-    sealed = measuring.sealed(order, counter, "own.key.pub", progress=calls.append)
-    assert sealed == (measuring._counts_fingerprint(order), {("margin",): 1}, 9, "own.key.pub")
+    sealed = measuring.sealed(order, counter, seal, progress=calls.append)
+    assert sealed == (measuring._counts_fingerprint(order), {("margin",): 1}, 9, seal)
     ((fresh, margins, counts_of, progress),) = calls
     assert (fresh.plan, margins, counts_of) == (order.plan, measuring._required_margins(order), counter)
     progress(1.0)

@@ -15,6 +15,8 @@ from fitnoise.engines import open_counter
 from fitnoise.interfaces.cli import _run
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import SealedCounter, maximal, sealed
+from fitnoise.kernel.counting import keys as key_files
+from fitnoise.kernel.counting.keys import PrivateKeys
 from fitnoise.kernel.domain import axis_key
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning.plan import Plan
@@ -113,7 +115,8 @@ def sealed_path(tmp_path, plan, keys):
 
 def opened(plan, path, key=None):
     publication = plan.publication
-    return open_counter(path, publication.domain.axes, publication.source, publication.unit.bound, key=key)
+    private_keys = None if key is None else PrivateKeys([key])
+    return open_counter(path, publication.domain.axes, publication.source, publication.unit.bound, keys=private_keys)
 
 
 def answers(plan, counter):
@@ -157,10 +160,10 @@ def test_the_file_tells_nothing_but_to_who_may_open_it(tmp_path, plan, keys, sea
     assert len({len(x) for x in texts}) == 1
     start = len(sealed.SEALED)
     assert len({x[:start] for x in texts}) == 1
-    assert len({x[start : start + 32] for x in texts}) == 4
+    assert len({x[start + 12 : start + 44] for x in texts}) == 4
     plain_text = fn.count(plan, visits(), tmp_path / "plain", unsealed=True).read_bytes()
     counts = plain_text[len(sealed.UNSEALED) + 32 :]
-    assert len(texts[0]) == start + 48 + len(counts)
+    assert len(texts[0]) == start + 4 + 88 + 24 + 16 + len(counts)
     assert all(counts[i : i + 8] not in texts[0] for i in range(32, len(counts), 8))
     if sys.platform != "win32":
         for path in (sealed_path, tmp_path / "plain", keys[0]):
@@ -176,13 +179,12 @@ def check_refused(code, plan, *data, **how):
 def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys, sealed_path):
     text, other = sealed_path.read_bytes(), fn.new_keys(tmp_path / "other.key")
     changed = tmp_path / "changed"
-    for i in (len(sealed.SEALED), len(sealed.SEALED) + 40, len(text) // 2, len(text) - 1):
+    for i in (len(sealed.SEALED) + 40, len(text) // 2, len(text) - 1):
         changed.write_bytes(text[:i] + bytes([text[i] ^ 1]) + text[i + 1 :])
         check_refused("data.sealed-counts-not-opened", plan, changed, keys[0])
-    for cut in (len(sealed.SEALED), len(text) - 8):
-        changed.write_bytes(text[:cut])
-        check_refused("data.sealed-counts-not-opened", plan, changed, keys[0])
-    check_refused("data.sealed-counts-not-opened", plan, sealed_path, other[0])
+    changed.write_bytes(text[:-8])
+    check_refused("data.sealed-counts-not-opened", plan, changed, keys[0])
+    check_refused("data.sealed-counts-for-other-keys", plan, sealed_path, other[0])
     check_refused("data.sealed-counts-need-key", plan, sealed_path)
     plain_path = fn.count(plan, visits(), tmp_path / "plain", unsealed=True)
     text = plain_path.read_bytes()
@@ -284,11 +286,11 @@ def test_what_cannot_be_released_is_not_counted(tmp_path, plan, keys):
     costly = replace(plan.order, limits=(fn.Budget(rho=1e-9).limit("cap"),))
     counter = opened(plan, visits())
     with refused("plan.plan-above-limit"):
-        measuring.sealed(costly, counter, keys[1])
+        measuring.sealed(costly, counter, None)
     with refused("plan.composed-plans-with-id"):
-        measuring.sealed(replace(plan.order, composed_with=("1" * 64,)), counter, keys[1])
+        measuring.sealed(replace(plan.order, composed_with=("1" * 64,)), counter, None)
     with refused("data.bound-differs"):
-        measuring.sealed(replace(plan.order, unit=replace(plan.publication.unit, id="p")), counter, keys[1])
+        measuring.sealed(replace(plan.order, unit=replace(plan.publication.unit, id="p")), counter, None)
     with refused("data.column-missing"):
         fn.count(plan, visits().drop(columns="pay"), tmp_path / "none", public_key=keys[1])
     assert not (tmp_path / "none").exists()
@@ -300,9 +302,17 @@ def test_what_cannot_be_released_is_not_counted(tmp_path, plan, keys):
 def test_keys_are_what_they_are_called(tmp_path, plan, keys, sealed_path, monkeypatch):
     private, public = keys
     odd = tmp_path / "odd.key"
-    digits = private.read_text().strip().removeprefix(sealed.PRIVATE)
-    texts = ["", "key", digits, sealed.PRIVATE, sealed.PRIVATE + digits[:-2], sealed.PRIVATE + "é" * 32, "x" * 2000]
-    for text in (*texts, sealed.PRIVATE + "g" * 64):
+    digits = private.read_text().strip().removeprefix(key_files.PRIVATE)
+    texts = [
+        "",
+        "key",
+        digits,
+        key_files.PRIVATE,
+        key_files.PRIVATE + digits[:-2],
+        key_files.PRIVATE + "é" * 32,
+        "x" * 2000,
+    ]
+    for text in (*texts, key_files.PRIVATE + "g" * 64):
         odd.write_text(text, encoding="utf-8")
         odd.chmod(0o600)
         check_refused("data.key-file-invalid", plan, sealed_path, odd)
@@ -328,8 +338,12 @@ def test_keys_are_what_they_are_called(tmp_path, plan, keys, sealed_path, monkey
     with refused("release.folder-not-writable"):
         fn.new_keys(tmp_path / "nowhere" / "own.key")
     monkeypatch.setitem(sys.modules, "nacl.public", None)
-    check_refused("data.pynacl-missing", plan, sealed_path, private)
-    for make in (lambda: fn.new_keys(tmp_path / "new.key"), lambda: sealed.sealed("00", {}, None, public)):
+    check_refused("data.pynacl-missing", plan, sealed_path, tmp_path / "moved.key")
+    for make in (
+        lambda: fn.new_keys(tmp_path / "new.key"),
+        lambda: key_files.seal([bytes(32)], b""),
+        lambda: key_files.read_public_key(public),
+    ):
         with refused("data.pynacl-missing"):
             make()
     assert not (tmp_path / "new.key").exists()
@@ -374,12 +388,14 @@ def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):
     (tmp_path / "plan.json").write_text(plan.to_json())
     visits().to_csv("visits.csv", index=False)
     assert _run(["count", "keys", "own.key", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"private": "own.key", "public": "own.key.pub"}
+    names = json.loads(capsys.readouterr().out)
+    key_id = key_files.key_id(key_files.read_public_key("own.key.pub"))
+    assert names == {"private": "own.key", "public": "own.key.pub", "id": key_id}
     command = ["count", "plan.json", "visits.csv", "-o"]
     assert _run([*command, "counts.sealed", "--public-key", "own.key.pub", "--json"]) == 0
     output = capsys.readouterr()
     dropped = {"records": 30, "dropped": 8, "attributes": {"town": 8}, "without_id": 0}
-    expected = {"plan": plan.hash, "file": "counts.sealed", "sealed": True, "dropped": dropped}
+    expected = {"plan": plan.hash, "file": "counts.sealed", "sealed": True, "keys": [key_id], "dropped": dropped}
     assert json.loads(output.out) == expected
     assert "wrote counts.sealed, which holds exact counts, sealed" in output.err
     assert _run([*command, "counts.plain", "--unsealed"]) == 0

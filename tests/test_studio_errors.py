@@ -36,7 +36,8 @@ PACKAGES_BEHIND_PAGES = (
     # calls in Python, and commands that the studio does not run
     *("fitnoise/algebra", "fitnoise/data", "fitnoise/opendp.py", "fitnoise/ledgers.py", "fitnoise/interfaces"),
     *("fitnoise/engines/frames.py", "fitnoise/engines/histogram.py", "fitnoise/engines/spark.py"),
-    *("fitnoise/kernel/counting/sealed.py", "fitnoise/kernel/periods.py", "fitnoise/kernel/series.py"),
+    *("fitnoise/kernel/counting/keys.py", "fitnoise/kernel/counting/sealed.py"),
+    *("fitnoise/kernel/periods.py", "fitnoise/kernel/series.py"),
     *("fitnoise/planning/accounting.py", "fitnoise/planning/examples.py", "fitnoise/planning/free_queries.py"),
     *("fitnoise/mechanisms/projection/simulation.py", "fitnoise/request/arguments.py", "fitnoise/request/record.py"),
     # orders, plans and entries that another program wrote

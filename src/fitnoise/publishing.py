@@ -27,7 +27,8 @@ from fitnoise.errors import DataError, FitnoiseError, LedgerError, PlanError, Re
 from fitnoise.kernel.answer_files import AnswerFolder
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.counting import Counter, Dropped
-from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
+from fitnoise.kernel.counting.keys import Key, PrivateKeys, key_pair, read_public_key, seal
+from fitnoise.kernel.counting.sealed import is_sealed
 from fitnoise.kernel.designs._base import Answers
 from fitnoise.kernel.ledger import GENESIS, LedgerEntry, Price
 from fitnoise.kernel.losses import rounded_up
@@ -118,7 +119,9 @@ def release(
     directory: str | os.PathLike[str] | None = None,
     tables: str | Iterable[str] | None = None,
     table: str | None = None,
-    private_key: str | os.PathLike[str] | None = None,
+    private_key: Key | Sequence[Key] | None = None,
+    passphrase: Any = None,
+    group_readable_key: bool = False,
     period: str | int | None = None,
     series: str | os.PathLike[str] | None = None,
     again: bool = False,
@@ -153,7 +156,11 @@ def release(
         directory: The directory for the release, which must not exist, or be empty. None writes nothing.
         tables: The names of the tables to write there as files; None writes all. The others can be rebuilt at any time.
         table: The table of a database or a DuckDB file, or the sheet of an Excel file; overrides the plan's.
-        private_key: The file with the key that opens sealed counts.
+        private_key: The key that opens sealed counts, or several, of which one fits. A key is its file, "env:NAME" (a
+            variable of the environment with its text), or its text as bytes.
+        passphrase: The passphrase of a protected private key, a text. No error and no log repeats it.
+        group_readable_key: True to accept the file of a private key that its group can read. Orchestrators make such
+            files.
         period: The label of the period, for a series. Only its records in the data count.
         series: The folder with the counts of a series, as confidential as the data. The first period makes it, for its
             owner only.
@@ -227,7 +234,7 @@ def release(
         data,
         turn,
         table,
-        private_key,
+        _private_keys(private_key, passphrase, group_readable=group_readable_key),
         again,
         progress=progress or _ignore,
         notice=notice or _ignore,
@@ -463,7 +470,7 @@ class _Call:
     data: The data, as for :func:`release`.
     turn: For a series, the requested period; None for another plan.
     table: The table or sheet that replaces the plan's; None keeps the plan's.
-    key: The file with the key that opens sealed counts; None without a key.
+    keys: The private keys that may open sealed counts; None without a key.
     is_repeat: True if the plan is to be measured again, for a second charge.
     progress: A function that receives the name of each stage.
     notice: A function that receives sentences for the operator.
@@ -478,7 +485,7 @@ class _Call:
     data: Any
     turn: _PeriodTurn | None
     table: str | None
-    key: str | os.PathLike[str] | None
+    keys: PrivateKeys | None
     is_repeat: bool
     progress: Callable[[str], None]
     notice: Callable[[str], None]
@@ -609,7 +616,7 @@ class _Call:
     def counter(self) -> Counter:
         """Open the data."""
         self.enter("opening the data")
-        return _opened(self.plan, self.data, self.table, self.key)
+        return _opened(self.plan, self.data, self.table, self.keys)
 
     def measured(self, counter: Counter, book: Ledger, stages: Stages, unfinished: LedgerEntry | None) -> Measurement:
         """Count, charge and measure; after an unfinished charge, count and measure.
@@ -1394,7 +1401,7 @@ def count(
     data: Any,
     file: str | os.PathLike[str],
     *,
-    public_key: str | os.PathLike[str] | None = None,
+    public_key: Key | Sequence[Key] | None = None,
     unsealed: bool = False,
     table: str | None = None,
     progress: Callable[[str], None] | None = None,
@@ -1409,9 +1416,11 @@ def count(
     Args:
         plan: A plan from :func:`fitnoise.plan`.
         data: The data, as for :func:`release`.
-        file: The file for the counts, which must not exist. Its length follows from the plan, not from the data.
-        public_key: The file with the key for which they are sealed (:func:`new_keys`). The owner of the private key can
-            read them.
+        file: The file for the counts, which must not exist. Its length follows from the plan and the number of keys,
+            not from the data.
+        public_key: The key for which they are sealed (:func:`new_keys`), or several. The owner of each private key can
+            read them. A key is its file, "env:NAME" (a variable of the environment with its text), or its text as
+            bytes.
         unsealed: True to leave them unsealed; only the owner of the file may read it.
         table: The table of a database or a DuckDB file, or the sheet of an Excel file; overrides the plan's.
         progress: A function, called with the name of each stage.
@@ -1420,14 +1429,15 @@ def count(
         dropped: A function that receives this number, by attribute.
 
     Raises:
-        DataError: The data cannot be opened or do not fit the domain. Or the file holds no public key, or the package
-            that seals is not installed. Nothing was written.
+        DataError: The data cannot be opened or do not fit the domain. Or a key is no public key, or the package that
+            seals is not installed. Nothing was written.
         CapExceeded, PlanError, SpecError, WorkloadError: The plan cannot be released; nothing was read.
         ReleaseError: Neither a key nor `unsealed` is given, or both are; or the file exists, or cannot be written.
     """
     plan = read_back(plan)
     path, report_stage = Path(file), progress or (lambda _: None)
-    if (public_key is None) is not unsealed:
+    keys = _listed_keys(public_key)
+    if (not keys) is not unsealed:
         raise ReleaseError(
             "sealed-or-unsealed",
             "Both a public key and --unsealed are given."
@@ -1438,13 +1448,14 @@ def count(
             "Nothing was counted.",
         )
     check_new_file(path)
-    if public_key is not None:
-        read_key(public_key, PUBLIC)  # raises before the data are opened, which may take long
+    # raises before the data are opened, which may take long
+    public_keys = [read_public_key(key) for key in keys]
     # the place and the key are checked first: to count and then fail would read confidential data for nothing
     _enter("opening the data", report_stage)
     counter = _opened(plan, data, table, None)
     _enter("counting", report_stage)
-    content = sealed(plan.order, counter, public_key, progress=lambda x: report_stage(f"counting, {x:.0%}"))
+    sealing = functools.partial(seal, public_keys) if public_keys else None
+    content = sealed(plan.order, counter, sealing, progress=lambda x: report_stage(f"counting, {x:.0%}"))
     replace_file(path, content, 0o600)  # for its owner only, sealed or not
     _log_step("counts-written", "wrote %s", file=os.fspath(file), plan=plan.hash)
     _report_dropped(counter, notice, dropped)
@@ -1452,19 +1463,20 @@ def count(
 
 
 @checked(ReleaseError, "No file was written.")
-def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
+def new_keys(file: str | os.PathLike[str], passphrase: Any = None) -> tuple[Path, Path]:
     """Make a pair of keys: the public key seals counts, and the private key opens them.
 
     Args:
         file: The file for the private key, which only its owner may read. The public key lies in the same folder, with
             the ending ".pub". Neither file must exist.
+        passphrase: A text that protects the private key: without it the file opens no counts. None leaves it readable.
 
     Returns:
         The private file, then the public one.
 
     Raises:
         ReleaseError: A file exists, or cannot be written.
-        DataError: The package that makes keys is not installed (fitnoise[sealed]).
+        DataError: The passphrase is empty, or the package that makes keys is not installed (fitnoise[sealed]).
     """
     private_file = Path(file)
     if not private_file.name:
@@ -1478,7 +1490,7 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
     public_file = private_file.with_name(f"{private_file.name}.pub")
     for path in (private_file, public_file):
         check_new_file(path)
-    private, public = key_pair()
+    private, public = key_pair(passphrase)
     # the private key first: counts that are sealed without it could never be opened
     replace_file(private_file, f"{private}\n".encode(), 0o600)
     try:
@@ -1489,7 +1501,28 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
     return private_file, public_file
 
 
-def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str] | None) -> Counter:
+def _listed_keys(source: Key | Sequence[Key] | None) -> tuple[Key, ...]:
+    """Return the keys of an argument that takes one or several."""
+    if source is None or isinstance(source, (str, bytes, os.PathLike)):
+        return () if source is None else (source,)
+    return tuple(source)
+
+
+def _private_keys(source: Key | Sequence[Key] | None, passphrase: Any, *, group_readable: bool) -> PrivateKeys | None:
+    """Return the given private keys; raise ReleaseError for a passphrase or a permission without a key."""
+    keys = _listed_keys(source)
+    if not keys and (passphrase is not None or group_readable):
+        raise ReleaseError(
+            "private-key-missing",
+            "A passphrase or --group-readable-key is given without a private key.",
+            "Both belong to the private key of sealed counts.",
+            "Give the private key (--key), or leave them out.",
+            _NOTHING,
+        )
+    return PrivateKeys(keys, passphrase, group_readable=group_readable) if keys else None
+
+
+def _opened(plan: Plan, data: Any, table: str | None, keys: PrivateKeys | None) -> Counter:
     """Return the opened data, with `table` in place of the plan's table if it is given.
 
     Raises:
@@ -1506,7 +1539,7 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
             place="table",
         )
     source = publication.source if table is None else replace(publication.source, table=table)
-    counter = open_counter(data, publication.domain.axes, source, publication.unit.bound, key=key)
+    counter = open_counter(data, publication.domain.axes, source, publication.unit.bound, keys=keys)
     finding: FoundView | None = getattr(counter, "view", None)
     if finding is not None and finding.filters and plan.order.adjacency.fixes_size:
         raise DataError(

@@ -24,6 +24,7 @@ from fitnoise.engines.spark import in_spark, is_spark
 from fitnoise.engines.sql import SqlCounter
 from fitnoise.errors import DataError, DomainError
 from fitnoise.kernel.counting import Counter, SealedCounter, is_sealed
+from fitnoise.kernel.counting.keys import PrivateKeys
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound
 
@@ -36,7 +37,7 @@ def open_counter(
     source: DataSource,
     bound: RecordBound | None = None,
     *,
-    key: str | PathLike[str] | None = None,
+    keys: PrivateKeys | None = None,
 ) -> Counter:
     """Return a counter for the data.
 
@@ -57,7 +58,7 @@ def open_counter(
         bound: The bound on counted records of a person, with the column of the id; `None` counts all. It changes
             nothing for an array of counts, which has no persons. A Counter is returned as it is: it has its own domain,
             source and bound.
-        key: The file with the private key that opens sealed counts.
+        keys: The private keys that may open sealed counts.
 
     Raises:
         DataError: The source is of no known kind or cannot be opened.
@@ -67,7 +68,7 @@ def open_counter(
         DataError: The constructor of the counter refuses these data.
     """
     # A Counter is open already, so a key with it is refused below, as with any data that are not sealed.
-    if isinstance(data, Counter) and key is None:
+    if isinstance(data, Counter) and keys is None:
         return data
     if bound is not None and not bound.pattern.names <= set(domain):
         raise DataError(
@@ -99,9 +100,9 @@ def open_counter(
                 place="privacy.sum_within_unit",
             ) from None
     if is_sealed(data):
-        return SealedCounter(data, domain, source, bound, key=key)
+        return SealedCounter(data, domain, source, bound, opener=None if keys is None else keys.open)
     # The publisher believes that these data are sealed. Ignoring the key would hide the mistake.
-    if key is not None:
+    if keys is not None:
         raise DataError(
             "key-without-sealed-counts",
             "A private key is given, and the data are not a file of sealed counts.",

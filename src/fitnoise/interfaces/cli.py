@@ -462,7 +462,13 @@ _add(
         _ledger("Ledger that is charged before noise is drawn. A missing one is made, without a cap."),
         _output("New directory for the release.", required=True),
         _DATA_TABLE,
-        _file("--key", "Private key for sealed counts."),
+        _option(
+            "--key keys",
+            "Private key for sealed counts: its file, or env:NAME; repeatable, for counts of older keys.",
+            metavar="KEY",
+            multiple=True,
+        ),
+        _flag("--group-readable-key", "Accept the file of a private key that its group can read."),
         _option(
             "--tables names", "Table to write as a file; repeatable (default: all).", metavar="NAME", multiple=True
         ),
@@ -511,7 +517,12 @@ _add(
     [
         _PLAN,
         _DATA,
-        _file("--public-key public_key", "Public key for which the counts are sealed.", metavar="KEY"),
+        _option(
+            "--public-key public_keys",
+            "Public key for which the counts are sealed: its file, or env:NAME; repeatable.",
+            metavar="KEY",
+            multiple=True,
+        ),
         _flag("--unsealed", "Write the counts unsealed: every reader of the file sees exact counts."),
         _output("File for the counts.", required=True),
         _DATA_TABLE,
@@ -528,8 +539,11 @@ _add(
 
     Keep FILE on the machine that makes releases; only its owner may read it. Copy FILE.pub to the data.
     """,
-    [click.Argument(["file"], type=_FILE)],
-    examples=("fitnoise count keys releaser.key",),
+    [
+        click.Argument(["file"], type=_FILE),
+        _flag("--protect", "Protect FILE by a passphrase: FITNOISE_PASSPHRASE, or the one that the command asks for."),
+    ],
+    examples=("fitnoise count keys releaser.key", "fitnoise count keys releaser.key --protect"),
 )
 
 _group(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -15,7 +17,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, is_interruption
+from fitnoise.errors import DataError, FitnoiseError, LedgerError, ReleaseError, is_interruption
 from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import (
     emit,
@@ -59,7 +61,9 @@ from fitnoise.interfaces.reports.releases import (
     superseded_section,
     verification_report,
 )
+from fitnoise.interfaces.streams import as_events
 from fitnoise.kernel.counting import Dropped
+from fitnoise.kernel.counting.keys import PrivateKeys, key_id, read_public_key
 from fitnoise.kernel.ledger import ChargeGroup, Quote
 from fitnoise.kernel.ledger.rules import open_store
 from fitnoise.kernel.ledger.sqlite import SqliteStore
@@ -382,18 +386,39 @@ def plan_free_command(
     _hand_out(plan, output, as_json)
 
 
-def count_keys_command(file: Path, as_json: bool) -> None:
+PASSPHRASE = "FITNOISE_PASSPHRASE"  # noqa: S105 - the name of a variable, not its value
+"""The variable of the environment with the passphrase of private keys."""
+
+
+def _passphrase(*, is_new: bool = False) -> str | None:
+    """Return the passphrase of the environment, or the one that a person types; None away from a terminal."""
+    text = os.environ.get(PASSPHRASE)
+    if text is not None or as_events.get() or not sys.stdin.isatty():
+        return text
+    prompt = english(Message("terminal.prompt.passphrase"))
+    return str(click.prompt(prompt, hide_input=True, confirmation_prompt=is_new, err=True))
+
+
+def count_keys_command(file: Path, protect: bool, as_json: bool) -> None:
     """Make a pair of keys."""
-    private, public = new_keys(file)
-    say(Message("terminal.wrote.keys", (Value("private", str(private)), Value("public", str(public)))))
+    passphrase = _passphrase(is_new=True) if protect else None
+    if protect and passphrase is None:
+        raise click.UsageError(
+            f"--protect is given, and there is no passphrase. Set {PASSPHRASE}, or run the command in a terminal "
+            "without --json, which asks for it. No file was written."
+        )
+    private, public = new_keys(file, passphrase)
+    key = key_id(read_public_key(public))
+    values = (Value("private", str(private)), Value("public", str(public)), Value("id", key))
+    say(Message("terminal.wrote.keys", values))
     if as_json:
-        emit_json({"private": str(private), "public": str(public)})
+        emit_json({"private": str(private), "public": str(public), "id": key})
 
 
 def count_command(
     plan_file: Path,
     data: tuple[str, ...],
-    public_key: Path | None,
+    public_keys: tuple[str, ...],
     unsealed: bool,
     output: Path,
     table: str | None,
@@ -407,7 +432,7 @@ def count_command(
             plan,
             _data(data),
             output,
-            public_key=public_key,
+            public_key=public_keys,
             unsealed=unsealed,
             table=table,
             progress=report_progress,
@@ -417,7 +442,8 @@ def count_command(
     text_id = "terminal.wrote.unsealed" if unsealed else "terminal.wrote.sealed"
     say(Message(text_id, (Value("file", str(output)),)))
     if as_json:
-        emit_json({"plan": plan.hash, "file": str(output), "sealed": not unsealed, **_dropped(dropped_records)})
+        ids = {} if unsealed else {"keys": sorted({key_id(read_public_key(key)) for key in public_keys})}
+        emit_json({"plan": plan.hash, "file": str(output), "sealed": not unsealed, **ids, **_dropped(dropped_records)})
 
 
 def _keep_dropped(records: list[Dropped], as_json: bool, dropped: Dropped) -> None:
@@ -442,7 +468,8 @@ def release_command(
     ledger_file: Path | str,
     output: Path,
     table: str | None,
-    key: Path | None,
+    keys: tuple[str, ...],
+    group_readable_key: bool,
     names: tuple[str, ...],
     no_tables: bool,
     period: str | None,
@@ -498,13 +525,19 @@ def release_command(
     price = ceil_dyadic(plan.loss.rho)
     # Only after other plans of the same records can the balance rise by another number than the cost of the plan.
     before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
+    passphrase = None
+    with contextlib.suppress(DataError):  # the release reports it, unless its answers are stored and need no data
+        if PrivateKeys(keys, group_readable=group_readable_key).are_protected():
+            passphrase = _passphrase()
     dropped_records: list[Dropped] = []
     with progress(Message("terminal.progress.releasing")) as report_progress:
         done = release(
             plan,
             _data(data),
             **options,
-            private_key=key,
+            private_key=keys,
+            passphrase=passphrase,
+            group_readable_key=group_readable_key,
             approve=approve,
             progress=report_progress,
             notice=say,

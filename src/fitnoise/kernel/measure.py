@@ -30,11 +30,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from os import PathLike
 from secrets import token_hex
 from typing import Any, final
 
@@ -183,7 +182,7 @@ def measure(
 
 
 def sealed(
-    order: Order, counter: Counter, key: str | PathLike[str] | None, *, progress: Progress | None = None
+    order: Order, counter: Counter, seal: Callable[[bytes], bytes] | None, *, progress: Progress | None = None
 ) -> bytes:
     """Return a file with the exact counts of an order that is measured elsewhere, and nothing else.
 
@@ -192,12 +191,12 @@ def sealed(
     Args:
         order: The order to be measured.
         counter: The data. Its engine keeps the contract R1 to R3 of :mod:`fitnoise.kernel.counting`.
-        key: The file with the public key for which the counts are sealed; None leaves them readable to everyone.
+        seal: The function that seals the counts (:mod:`fitnoise.kernel.counting.keys`); None leaves them readable to
+            everyone.
         progress: A callback for the share of the counting that is done, from 0 to 1.
 
     Raises:
-        DataError: The data do not fit, as in :func:`measure`. Or the file holds no public key, or the package that
-            seals is not installed.
+        DataError: The data do not fit, as in :func:`measure`.
         CapExceeded: The designs cost more than a limit of the order; nothing was read.
         PlanError: The order cannot be measured, as in :func:`measure`.
 
@@ -205,13 +204,13 @@ def sealed(
         * `measure` takes the file (:class:`fitnoise.kernel.counting.sealed.SealedCounter`) for the same order, and for
           no other. Orders are the same if plan, domain, conditions, bound, rule for values outside, and margins agree.
           It then charges and draws as it does for the data.
-        * Without the private key, the file reveals nothing about the counts except what follows from the plan, such as
-          its length.
+        * Without a private key of the seal, the file reveals nothing about the counts. Its length follows from the plan
+          and the number of keys.
     """
     order = order.without_cache()
     _refuse(order, counter)
     margins, left_out = _count_margins(order, _required_margins(order), counter, progress)
-    return file_of_counts(_counts_fingerprint(order), margins, left_out, key)
+    return file_of_counts(_counts_fingerprint(order), margins, left_out, seal)
 
 
 def is_unfinished(ledger: Ledger, entry: LedgerEntry) -> bool:
