@@ -1,13 +1,18 @@
 """Keys of sealed counts: several recipients, older keys, passphrases, variables, groups; and no secret in any word."""
 
+import contextlib
 import json
 import logging
 import os
 import stat
 import sys
 import traceback
+from pathlib import Path
 
+import nacl.exceptions
+import nacl.public
 import nacl.pwhash
+import nacl.secret
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -65,7 +70,8 @@ def test_counts_of_an_old_key_open_with_the_new_one_given():
     assert opened(sealed_for(old_public), new, old) == CONTENT
     assert opened(sealed_for(new_public), old, new, passphrase=PASSPHRASE) == CONTENT
     for keys in ((old, new), (new, old)):
-        assert opened(sealed_for(old_public, new_public), *keys, passphrase=PASSPHRASE) == CONTENT
+        for passphrase in (PASSPHRASE, None):
+            assert opened(sealed_for(old_public, new_public), *keys, passphrase=passphrase) == CONTENT
 
 
 @pytest.mark.no_cover
@@ -110,6 +116,18 @@ def test_recipients_cannot_be_swapped_added_or_removed():
         for private in (PAIRS[0][0], PAIRS[1][0], stranger[0]):
             with refused("data.sealed-counts-not-opened", "data.sealed-counts-for-other-keys"):
                 opened(altered, private)
+
+
+def test_the_holder_of_a_private_key_can_change_the_counts_for_the_others():
+    """The documentation says so: a holder has the content key."""
+    (private, _), (other, _) = PAIRS
+    sealed = sealed_for(*(public for _, public in PAIRS))
+    holder = nacl.public.PrivateKey(bytes.fromhex(private.decode().removeprefix(PRIVATE)))
+    head = sealed[: 4 + 2 * 88]
+    boxes = {sealed[i : i + 8].hex(): sealed[i + 8 : i + 88] for i in (4, 92)}
+    content_key = nacl.public.SealedBox(holder).decrypt(boxes[key_id(bytes(holder.public_key))])
+    changed = head + nacl.secret.Aead(content_key).encrypt(b"other counts", head)
+    assert opened(changed, other) == b"other counts"
 
 
 def test_very_many_ids_are_not_all_named():
@@ -173,6 +191,25 @@ def test_huge_parameters_are_refused_before_memory_is_taken(position, number, mo
         opened(sealed, altered_head(private, position, number.to_bytes(8, "little")), passphrase=PASSPHRASE)
 
 
+@pytest.mark.parametrize("error", [nacl.exceptions.RuntimeError("Unexpected failure in key derivation"), MemoryError()])
+def test_too_little_memory_is_not_taken_for_a_wrong_passphrase(error, monkeypatch, tmp_path):
+    private, public = pair(PASSPHRASE)
+    sealed = sealed_for(public)
+
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(nacl.pwhash.scrypt, "kdf", fail)
+    for act in (
+        lambda: opened(sealed, private, passphrase=PASSPHRASE),
+        lambda: fn.new_keys(tmp_path / "own.key", PASSPHRASE),
+    ):
+        with refused("data.passphrase-memory-exhausted") as caught:
+            act()
+        assert caught.value.__context__ is None
+    assert not list(tmp_path.iterdir())
+
+
 def test_new_keys_take_128_mebibytes():
     import importlib
 
@@ -221,6 +258,59 @@ def test_a_key_is_a_file_a_variable_or_bytes(tmp_path, monkeypatch):
         sealed = sealed_for(source)
         for source_of_private in (private, str(private), "env:OWN_KEY", private.read_bytes()):
             assert opened(sealed, source_of_private) == CONTENT
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fitnoise-private-key-2026.key",
+        "fitnoise-protected-key-/fitnoise-private-key-/own.key",
+        f"{'0123456789abcdef' * 4}/own.key",
+        f"{'a' * 31}-{'0' * 31}.key",
+    ],
+)
+def test_a_file_may_have_any_name_that_is_no_key(name, tmp_path):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    private, public = fn.new_keys(tmp_path / name)
+    assert opened(sealed_for(public), private) == opened(sealed_for(str(public)), str(private)) == CONTENT
+
+
+def test_no_keys_are_made_that_no_command_takes(tmp_path):
+    with refused("data.private-key-as-argument"):
+        fn.new_keys(tmp_path / f"{'a' * 32}.key")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def piped():
+    """Return a function from some bytes to the path of a pipe that holds them and ends after them."""
+    with contextlib.ExitStack() as stack:
+
+        def path_of(data):
+            reader, writer = os.pipe()
+            stack.callback(os.close, reader)
+            os.write(writer, data)
+            os.close(writer)
+            return f"/dev/fd/{reader}"
+
+        yield path_of
+
+
+@posix
+def test_a_pipe_is_read_once(piped):
+    for passphrase in (None, PASSPHRASE):
+        private, public = pair(passphrase)
+        keys = PrivateKeys([piped(private)], passphrase)
+        assert keys.are_protected() is (passphrase is not None)
+        for _ in range(2):
+            assert keys.open(sealed_for(piped(public)), "the counts") == CONTENT
+    # what cannot be used stays what it is, also behind a key that was read
+    keys = PrivateKeys([piped(private), piped(public), "gone.key"])
+    for _ in range(2):
+        with refused("data.key-of-other-kind"):
+            keys.are_protected()
+    with refused("data.key-of-other-kind"):
+        keys.open(sealed_for(public), "the counts")
 
 
 NO_KEYS = [b"", b"key", PRIVATE.encode(), PRIVATE.encode() + b"0" * 62, PROTECTED.encode() + b"0" * 64, b"x" * 2000]
@@ -274,6 +364,20 @@ def test_no_error_and_no_log_has_a_secret(tmp_path, monkeypatch, caplog):
     file.write_bytes(unprotected[:-1])
     sealed = sealed_for(public, other_public)
     texts, contexts = [], []
+
+    def keep(action):
+        try:
+            action()
+        except fn.FitnoiseError as error:
+            texts.extend([traceback.format_exc(), repr(error), str(error), str(error.place)])
+            contexts.append(error.__context__)
+            return error.code
+        return None
+
+    for text in spellings(unprotected.decode()) + spellings(protected.decode()):
+        for source in (text, Path(text), Path("folder") / text):
+            for act in (lambda: opened(sealed, source), lambda: read_public_key(source)):  # noqa: B023 - called here
+                assert keep(act) == "data.private-key-as-argument", text
     for source in (
         unprotected.decode(),
         f"env:{unprotected.decode()}",
@@ -288,18 +392,26 @@ def test_no_error_and_no_log_has_a_secret(tmp_path, monkeypatch, caplog):
         keys = PrivateKeys([source], "wrong " + PASSPHRASE)
         texts.append(repr(keys) + str(keys))
         for stranger in (sealed, sealed_for(PAIRS[0][1]), sealed[:-1]):
-            try:
-                keys.open(stranger, "the counts")
-            except fn.FitnoiseError as error:
-                texts += [traceback.format_exc(), repr(error), str(error)]
-                contexts.append(error.__context__)
+            keep(lambda: keys.open(stranger, "the counts"))  # noqa: B023 - called here
     assert not any(contexts)
-    assert len(texts) > 50
+    assert len(texts) > 200
     digits = [x.decode()[-64:] for x in (unprotected, protected)]
     for text in (*texts, caplog.text):
         assert PASSPHRASE not in text
         for secret in digits:
-            assert all(secret[i : i + 16] not in text for i in range(0, 48, 8))
+            assert all(secret[i : i + 16] not in text.lower() for i in range(0, 48, 8))
+
+
+def spellings(key):
+    """Return what a person may give in place of the file of a key, complete or cut."""
+    prefix, digits = key[: key.rindex("-") + 1], key[key.rindex("-") + 1 :][-64:]
+    texts = [
+        *(digits, digits.upper(), f" {digits}\n", f"x{digits}x", f"{digits}.key", f"env:a{digits}", f"env:{digits}"),
+        *(prefix.upper() + digits, key.upper(), prefix[3:] + digits, prefix[:-1] + digits, f"fitnoise:{digits}"),
+        *(prefix.replace("-", "_") + digits, prefix.replace("-", " ") + digits, f"env:{prefix}{digits}"),
+        *(f"env:{prefix.replace('-', '_')}{digits}", f"env:{prefix.upper().replace('-', '_')}{digits.upper()}"),
+    ]
+    return [*texts, prefix + digits[:32], digits[32:]]
 
 
 # --- in Python and on the command line --------------------------------------------------------------------------------
@@ -334,6 +446,58 @@ def test_counts_for_several_keys_are_released_in_python(planned):
         assert PASSPHRASE not in str(caught.value)
     with refused("release.sealed-or-unsealed"):
         fn.count(planned, "people.csv", "more", public_key=[])
+
+
+@pytest.mark.no_cover
+def test_no_call_in_python_quotes_what_is_given_as_a_key(planned):
+    private, public = pair()
+    digits = private.decode().removeprefix(PRIVATE)
+    fn.count(planned, "people.csv", "counts", public_key=public)
+    for key in (*spellings(private.decode()), f"{digits}\0", int(digits, 16), [digits], [int(digits, 16)], {digits: 1}):
+        for act in (
+            lambda: fn.release(planned, "counts", ledger="l.db", directory="none", private_key=key),  # noqa: B023
+            lambda: fn.count(planned, "people.csv", "more", public_key=key),  # noqa: B023
+        ):
+            with pytest.raises(fn.FitnoiseError) as caught:
+                act()
+            text = "".join(traceback.format_exception(caught.value)).lower()
+            assert all(x[i : i + 16] not in text for x in (digits, str(int(digits, 16))) for i in range(0, 48, 8))
+    assert not os.path.lexists("none")
+    assert not os.path.lexists("more")
+
+
+@posix
+@pytest.mark.no_cover
+def test_commands_take_keys_from_pipes(planned, piped, monkeypatch, capsys):
+    monkeypatch.setenv("FITNOISE_PASSPHRASE", PASSPHRASE)
+    (private, public), (protected, _) = pair(), pair(PASSPHRASE)
+    count = ["count", "plan.json", "people.csv", "-o", "counts", "--json", "--public-key"]
+    assert _run([*count, piped(public)]) == 0
+    assert json.loads(capsys.readouterr().out)["keys"] == [key_id(read_public_key(public))]
+    release = ["release", "plan.json", "counts", "--ledger", "l.db", "-o", "r"]
+    assert _run([*release, "--key", piped(protected), "--key", "gone.key"]) == 6
+    assert "'gone.key'" in capsys.readouterr().err
+    assert _run([*release, "--key", piped(protected), "--key", piped(private)]) == 0
+    assert fn.verify("r", ledger="l.db").ok
+
+
+@pytest.mark.no_cover
+def test_making_keys_reads_no_file_and_needs_no_standard_input(planned, monkeypatch, capsys):
+    def unexpected(*args, **kwargs):
+        raise AssertionError("a file was read")
+
+    monkeypatch.setattr(sys, "stdin", None)
+    assert _run(["count", "keys", "none.key", "--protect"]) == 2
+    assert "no passphrase" in capsys.readouterr().err
+    with monkeypatch.context() as patched:
+        patched.setattr(key_files, "_from_file", unexpected)
+        assert _run(["count", "keys", "own.key", "--json"]) == 0
+    names = json.loads(capsys.readouterr().out)
+    assert names["id"] == key_id(read_public_key("own.key.pub"))
+    fn.new_keys("protected.key", PASSPHRASE)
+    fn.count(planned, "people.csv", "counts", public_key="protected.key.pub")
+    assert _run(["release", "plan.json", "counts", "--ledger", "l.db", "-o", "r", "--key", "protected.key"]) == 6
+    assert "[data.passphrase-missing]" in capsys.readouterr().err
 
 
 @pytest.mark.no_cover

@@ -27,7 +27,15 @@ from fitnoise.errors import DataError, FitnoiseError, LedgerError, PlanError, Re
 from fitnoise.kernel.answer_files import AnswerFolder
 from fitnoise.kernel.checks import describe_value
 from fitnoise.kernel.counting import Counter, Dropped
-from fitnoise.kernel.counting.keys import Key, PrivateKeys, key_pair, read_public_key, seal
+from fitnoise.kernel.counting.keys import (
+    Key,
+    PrivateKeys,
+    key_id,
+    key_pair,
+    read_public_key,
+    refuse_text_of_key,
+    seal,
+)
 from fitnoise.kernel.counting.sealed import is_sealed
 from fitnoise.kernel.designs._base import Answers
 from fitnoise.kernel.ledger import GENESIS, LedgerEntry, Price
@@ -110,7 +118,7 @@ UNSEEDED = dict.fromkeys(
 """The reason why functions that draw noise take no seed, by the names of a seed in other libraries."""
 
 
-@checked(ReleaseError, "Nothing was measured, nothing was charged.", absent=UNSEEDED)
+@checked(ReleaseError, "Nothing was measured, nothing was charged.", absent=UNSEEDED, confidential=("private_key",))
 def release(
     plan: Plan,
     data: Any,
@@ -119,7 +127,7 @@ def release(
     directory: str | os.PathLike[str] | None = None,
     tables: str | Iterable[str] | None = None,
     table: str | None = None,
-    private_key: Key | Sequence[Key] | None = None,
+    private_key: Key | Sequence[Key] | PrivateKeys | None = None,
     passphrase: Any = None,
     group_readable_key: bool = False,
     period: str | int | None = None,
@@ -1395,7 +1403,7 @@ def _series_release(plan: Plan, measurements: Sequence[Measurement], book: Ledge
     return Release(plan, answers, charge, entry=verification.refer_to_entry(charge, book.entries()))
 
 
-@checked(ReleaseError, "Nothing was counted.")
+@checked(ReleaseError, "Nothing was counted.", confidential=("public_key",))
 def count(
     plan: Plan,
     data: Any,
@@ -1476,9 +1484,17 @@ def new_keys(file: str | os.PathLike[str], passphrase: Any = None) -> tuple[Path
 
     Raises:
         ReleaseError: A file exists, or cannot be written.
-        DataError: The passphrase is empty, or the package that makes keys is not installed (fitnoise[sealed]).
+        DataError: The name of the file has 32 hexadecimal digits in a row or more, so that no command would take it.
+        DataError: The passphrase is empty, there is too little memory to use it, or the package that makes keys is not
+            installed (fitnoise[sealed]).
     """
+    return write_keys(file, passphrase)[:2]
+
+
+def write_keys(file: str | os.PathLike[str], passphrase: Any) -> tuple[Path, Path, str]:
+    """Make a pair of keys as :func:`new_keys`; return the private file, the public one, and the key id."""
     private_file = Path(file)
+    refuse_text_of_key(private_file.name)
     if not private_file.name:
         raise ReleaseError(
             "key-file-without-name",
@@ -1491,6 +1507,7 @@ def new_keys(file: str | os.PathLike[str], passphrase: Any = None) -> tuple[Path
     for path in (private_file, public_file):
         check_new_file(path)
     private, public = key_pair(passphrase)
+    identity = key_id(read_public_key(public.encode()))
     # the private key first: counts that are sealed without it could never be opened
     replace_file(private_file, f"{private}\n".encode(), 0o600)
     try:
@@ -1498,7 +1515,7 @@ def new_keys(file: str | os.PathLike[str], passphrase: Any = None) -> tuple[Path
     except BaseException:  # an interruption, too
         private_file.unlink(missing_ok=True)  # a single key is of no use, and prevents the next try
         raise
-    return private_file, public_file
+    return private_file, public_file, identity
 
 
 def _listed_keys(source: Key | Sequence[Key] | None) -> tuple[Key, ...]:
@@ -1508,8 +1525,12 @@ def _listed_keys(source: Key | Sequence[Key] | None) -> tuple[Key, ...]:
     return tuple(source)
 
 
-def _private_keys(source: Key | Sequence[Key] | None, passphrase: Any, *, group_readable: bool) -> PrivateKeys | None:
+def _private_keys(
+    source: Key | Sequence[Key] | PrivateKeys | None, passphrase: Any, *, group_readable: bool
+) -> PrivateKeys | None:
     """Return the given private keys; raise ReleaseError for a passphrase or a permission without a key."""
+    if isinstance(source, PrivateKeys):  # the command has read them, to know whether to ask for the passphrase
+        return source
     keys = _listed_keys(source)
     if not keys and (passphrase is not None or group_readable):
         raise ReleaseError(

@@ -63,7 +63,7 @@ from fitnoise.interfaces.reports.releases import (
 )
 from fitnoise.interfaces.streams import as_events
 from fitnoise.kernel.counting import Dropped
-from fitnoise.kernel.counting.keys import PrivateKeys, key_id, read_public_key
+from fitnoise.kernel.counting.keys import PUBLIC, PrivateKeys, key_id, read_public_key
 from fitnoise.kernel.ledger import ChargeGroup, Quote
 from fitnoise.kernel.ledger.rules import open_store
 from fitnoise.kernel.ledger.sqlite import SqliteStore
@@ -83,7 +83,7 @@ from fitnoise.planning.files import check_plan_place, read_text, replace_file, u
 from fitnoise.planning.free_queries import plan_free
 from fitnoise.planning.plan import Plan
 from fitnoise.proposals import Proposal
-from fitnoise.publishing import count, list_periods, missing_ledger, new_keys, propose, release
+from fitnoise.publishing import count, list_periods, missing_ledger, propose, release, write_keys
 from fitnoise.publishing import read_period as drawn_period
 from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
@@ -393,7 +393,8 @@ PASSPHRASE = "FITNOISE_PASSPHRASE"  # noqa: S105 - the name of a variable, not i
 def _passphrase(*, is_new: bool = False) -> str | None:
     """Return the passphrase of the environment, or the one that a person types; None away from a terminal."""
     text = os.environ.get(PASSPHRASE)
-    if text is not None or as_events.get() or not sys.stdin.isatty():
+    # Python has no object for a standard input that is closed.
+    if text is not None or as_events.get() or sys.stdin is None or not sys.stdin.isatty():
         return text
     prompt = english(Message("terminal.prompt.passphrase"))
     return str(click.prompt(prompt, hide_input=True, confirmation_prompt=is_new, err=True))
@@ -407,8 +408,7 @@ def count_keys_command(file: Path, protect: bool, as_json: bool) -> None:
             f"--protect is given, and there is no passphrase. Set {PASSPHRASE}, or run the command in a terminal "
             "without --json, which asks for it. No file was written."
         )
-    private, public = new_keys(file, passphrase)
-    key = key_id(read_public_key(public))
+    private, public, key = write_keys(file, passphrase)
     values = (Value("private", str(private)), Value("public", str(public)), Value("id", key))
     say(Message("terminal.wrote.keys", values))
     if as_json:
@@ -426,13 +426,14 @@ def count_command(
 ) -> None:
     """Count for a plan; of the counts nothing is shown."""
     plan = Plan.load(plan_file)
+    keys = [read_public_key(key) for key in public_keys]  # once: a pipe cannot be read again for the ids
     dropped_records: list[Dropped] = []
     with progress(Message("terminal.progress.counting")) as report_progress:
         count(
             plan,
             _data(data),
             output,
-            public_key=public_keys,
+            public_key=[f"{PUBLIC}{key.hex()}".encode() for key in keys],
             unsealed=unsealed,
             table=table,
             progress=report_progress,
@@ -442,7 +443,7 @@ def count_command(
     text_id = "terminal.wrote.unsealed" if unsealed else "terminal.wrote.sealed"
     say(Message(text_id, (Value("file", str(output)),)))
     if as_json:
-        ids = {} if unsealed else {"keys": sorted({key_id(read_public_key(key)) for key in public_keys})}
+        ids = {} if unsealed else {"keys": sorted({*map(key_id, keys)})}
         emit_json({"plan": plan.hash, "file": str(output), "sealed": not unsealed, **ids, **_dropped(dropped_records)})
 
 
@@ -525,18 +526,17 @@ def release_command(
     price = ceil_dyadic(plan.loss.rho)
     # Only after other plans of the same records can the balance rise by another number than the cost of the plan.
     before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
-    passphrase = None
+    private_keys = PrivateKeys(keys, group_readable=group_readable_key)
     with contextlib.suppress(DataError):  # the release reports it, unless its answers are stored and need no data
-        if PrivateKeys(keys, group_readable=group_readable_key).are_protected():
-            passphrase = _passphrase()
+        if private_keys.are_protected():
+            private_keys.passphrase = _passphrase()
     dropped_records: list[Dropped] = []
     with progress(Message("terminal.progress.releasing")) as report_progress:
         done = release(
             plan,
             _data(data),
             **options,
-            private_key=keys,
-            passphrase=passphrase,
+            private_key=private_keys if keys else None,
             group_readable_key=group_readable_key,
             approve=approve,
             progress=report_progress,

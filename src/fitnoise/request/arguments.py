@@ -19,7 +19,7 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
@@ -40,7 +40,11 @@ Argument = tuple[str, Any, Any]
 
 
 def checked(
-    error: type[FitnoiseError], fate: str, *names: str, absent: Mapping[str, str] | None = None
+    error: type[FitnoiseError],
+    fate: str,
+    *names: str,
+    absent: Mapping[str, str] | None = None,
+    confidential: Collection[str] = (),
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that compares the arguments of a function with its annotations, before the function runs.
 
@@ -49,6 +53,7 @@ def checked(
         fate: The sentence that states what did not happen.
         names: Names of the arguments to compare, where the function checks the others itself; empty compares all.
         absent: Names of arguments that the function lacks on purpose, each with the reason in sentences.
+        confidential: Names of arguments, such as keys, of whose values errors show only the type.
 
     **Guarantees**
         * An argument too many, unknown, missing or given twice raises the error, and the function does not run.
@@ -77,12 +82,18 @@ def checked(
                     continue
                 kind = signature.parameters[name].kind
                 each = value if kind is _VAR_POSITIONAL else value.values() if kind is _VAR_KEYWORD else (value,)
-                refuse_unless_fit(((name, x, hints.get(name, Any)) for x in each), error, fate)
+                describe = _describe_type if name in confidential else describe_value
+                refuse_unless_fit(((name, x, hints.get(name, Any)) for x in each), error, fate, describe)
             return function(*args, **kwargs)
 
         return wrapper
 
     return wrap
+
+
+def _describe_type(value: object) -> str:
+    """Return the type of a value in words."""
+    return f"an object of type {type(value).__name__}"
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -118,13 +129,18 @@ def refuse_unless_fields_fit(record: Any, error: type[FitnoiseError], fate: str)
     refuse_unless_fit(((x.name, getattr(record, x.name), hints[x.name]) for x in fields(record)), error, fate)
 
 
-def refuse_unless_fit(arguments: Iterable[Argument], error: type[FitnoiseError], fate: str) -> None:
+def refuse_unless_fit(
+    arguments: Iterable[Argument],
+    error: type[FitnoiseError],
+    fate: str,
+    describe: Callable[[object], str] = describe_value,
+) -> None:
     """Raise the error for the first argument whose value does not fit its annotation; return if all fit."""
     for name, value, hint in arguments:
         if not matches_hint(value, hint):
             raise error(
                 "wrong-type",
-                f"The value of {name} is {describe_value(value)}.",
+                f"The value of {name} is {describe(value)}.",
                 f"It must be {' or '.join(dict.fromkeys(_describe_hint(hint)))}.",
                 f"Give another value of {name}.",
                 fate,

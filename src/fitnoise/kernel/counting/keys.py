@@ -1,10 +1,11 @@
 """Keys of sealed counts: pairs of keys, their sources, and the seal for several recipients. Part of the trust kernel.
 
 **Purpose.** The counts are encrypted once, under a key of their own. That content key is encrypted to each public key
-(X25519, XSalsa20 and Poly1305: the sealed box of libsodium). Each private key opens the counts. No one alters them
-unseen, because the counts and the list of recipients have one authentication tag (XChaCha20-Poly1305).
+(X25519, XSalsa20 and Poly1305: the sealed box of libsodium). Each private key opens the counts. The counts and the list
+of recipients have one authentication tag under the content key (XChaCha20-Poly1305).
 
-**Trust.** Anyone with a public key could write other counts instead. So could anyone who may write to the data.
+**Trust.** Only the holder of one of the private keys can change the counts or the list; others can only write a
+complete new file. Anyone with a public key can write one. So can anyone who may write to the data.
 
     seal       = recipients, nonce and encrypted counts, with the recipients as associated data.
     recipients = their number (4 bytes), then for each: key id (8 bytes), content key in a sealed box (80 bytes).
@@ -60,6 +61,9 @@ _MAX_KEY_BYTES = 1024
 
 _MAX_LISTED_IDS = 8
 
+_DIGITS_OF_KEY = re.compile("[0-9A-Fa-f]{32}")
+"""Half of the digits of a key. A text with them in a row could be a key, also with other letters around them."""
+
 _NOTHING = "Nothing was measured and nothing was charged."
 
 
@@ -68,14 +72,16 @@ class PrivateKeys:
     """The private keys that may open sealed counts. No representation of the object shows a key.
 
     Args:
-        keys: The sources of the keys, such as an old and a new one. They are read when counts are opened.
+        keys: The sources of the keys, such as an old and a new one. Each is read once, because a pipe can be.
         passphrase: The passphrase of those that are protected; `None` without one.
         group_readable: True to accept files that the members of their group can read, such as the secrets of an
             orchestrator.
     """
 
     def __init__(self, keys: Iterable[Key], passphrase: str | None = None, *, group_readable: bool = False) -> None:
-        self._keys, self._passphrase, self._group_readable = tuple(keys), passphrase, group_readable
+        self.passphrase = passphrase
+        self._keys, self._group_readable = tuple(keys), group_readable
+        self._outcomes: list[tuple[str, str] | DataError] = []
 
     def are_protected(self) -> bool:
         """Return True if one of the keys needs a passphrase; raise DataError if one cannot be read."""
@@ -91,7 +97,8 @@ class PrivateKeys:
         Raises:
             DataError: The counts were sealed for other keys, altered or cut off.
             DataError: A key cannot be read, is no private key, or others than its owner have access to its file.
-            DataError: The passphrase is missing or wrong, or the key states larger parameters than fitnoise uses.
+            DataError: The passphrase is missing or wrong, or the key states larger parameters than fitnoise uses. Or
+                there is too little memory to use it.
             DataError: The package that opens sealed counts is not installed.
         """
         keys = [(_id_of(text, name), text, name) for text, name in self._read()]
@@ -112,8 +119,9 @@ class PrivateKeys:
                 _NOTHING,
             )
         nacl = _nacl()
-        for key_id, text, name in fits:
-            box = nacl.public.SealedBox(nacl.public.PrivateKey(_secret_of(text, name, self._passphrase)))
+        # Keys without a passphrase are first: another key of the seal may need one that is not at hand.
+        for key_id, text, name in sorted(fits, key=lambda key: key[1].startswith(PROTECTED)):
+            box = nacl.public.SealedBox(nacl.public.PrivateKey(_secret_of(text, name, self.passphrase)))
             for recipient in recipients:
                 with contextlib.suppress(nacl.exceptions.CryptoError, ValueError):
                     if recipient[:_ID_BYTES] == key_id:
@@ -128,7 +136,16 @@ class PrivateKeys:
         )
 
     def _read(self) -> list[tuple[str, str]]:
-        return [_read(key, PRIVATE, group_readable=self._group_readable) for key in self._keys]
+        """Return the text and the name of each key; raise the first error, which further calls raise again."""
+        for key in self._keys[len(self._outcomes) :]:
+            try:
+                self._outcomes.append(_read(key, PRIVATE, group_readable=self._group_readable))
+            except DataError as error:
+                self._outcomes.append(error)
+        for failed in self._outcomes:
+            if isinstance(failed, DataError):
+                raise failed
+        return [x for x in self._outcomes if not isinstance(x, DataError)]
 
 
 def seal(public_keys: Sequence[bytes], content: bytes) -> bytes:
@@ -152,7 +169,8 @@ def key_pair(passphrase: str | None = None) -> tuple[str, str]:
     """Return a private key and its public one, as texts; a passphrase protects the private key.
 
     Raises:
-        DataError: The passphrase is empty, or the package that makes keys is not installed.
+        DataError: The passphrase is empty, there is too little memory to use it, or the package that makes keys is not
+            installed.
     """
     nacl = _nacl()
     private = nacl.public.PrivateKey.generate()
@@ -185,6 +203,19 @@ def read_public_key(key: Key) -> bytes:
     raise _invalid(name, "public")
 
 
+def refuse_text_of_key(name: str) -> None:
+    """Raise DataError if a name, in place of a key, could be the text of one; no error before this check quotes it."""
+    if _DIGITS_OF_KEY.search(name):
+        raise DataError(
+            "private-key-as-argument",
+            "A text with 32 hexadecimal digits in a row, or more, is given in place of the file of a key.",
+            "It could be a private key. Other users can see the arguments of a command, and logs keep them.",
+            "Give the file, or env:NAME for a variable of the environment (in Python also bytes). Make a new pair of "
+            "keys if others could see a private one. Rename a file or a variable with such a name.",
+            _NOTHING,
+        )
+
+
 def _id(public_key: bytes) -> bytes:
     return hashlib.sha256(public_key).digest()[:_ID_BYTES]
 
@@ -208,15 +239,6 @@ def _read(key: Key, kind: str, *, group_readable: bool = False) -> tuple[str, st
         )
     if isinstance(key, bytes):
         name, data = f"the given {what} key", key
-    elif PRIVATE in str(key) or PROTECTED in str(key):
-        raise DataError(
-            "private-key-as-argument",
-            "The text of a private key is given in place of its file.",
-            "Other users can see the arguments of a command, and logs keep them.",
-            "Give its file, or env:NAME for a variable of the environment (in Python also bytes). Make a new pair of "
-            "keys if others could see this one.",
-            _NOTHING,
-        )
     elif isinstance(key, str) and key.startswith(ENVIRONMENT):
         name, data = _from_environment(key.removeprefix(ENVIRONMENT), what)
     else:
@@ -235,7 +257,8 @@ def _read(key: Key, kind: str, *, group_readable: bool = False) -> tuple[str, st
 
 
 def _from_environment(variable: str, what: str) -> tuple[str, bytes]:
-    # A text that is no name of a variable could be a key: it is not quoted.
+    refuse_text_of_key(variable)
+    # A text that is no name of a variable could be a secret: it is not quoted.
     if not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII):
         raise DataError(
             "key-variable-name-invalid",
@@ -257,6 +280,8 @@ def _from_environment(variable: str, what: str) -> tuple[str, bytes]:
 
 
 def _from_file(path: Path, what: str, *, group_readable: bool) -> tuple[str, bytes]:
+    # Errors quote the name alone. A folder may be called by a digest.
+    refuse_text_of_key(path.name)
     failed = DataError(
         "key-file-not-read",
         f"The {what} key {path.name!r} cannot be read.",
@@ -369,7 +394,15 @@ def _stretched(passphrase: str, head: bytes) -> bytes:
     _, steps, memory, salt = _HEAD.unpack(head)
     # One spelling: terminals and environments compose accents in different ways.
     text = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
-    return bytes(_nacl().pwhash.scrypt.kdf(_KEY_BYTES, text, salt, opslimit=steps, memlimit=memory))
+    with contextlib.suppress(RuntimeError, MemoryError):  # which libsodium reports if it gets no memory
+        return bytes(_nacl().pwhash.scrypt.kdf(_KEY_BYTES, text, salt, opslimit=steps, memlimit=memory))
+    raise DataError(
+        "passphrase-memory-exhausted",
+        "There is too little memory to derive a key from the passphrase.",
+        f"It takes {memory} bytes. The passphrase was not tried, and neither it nor the private key is at fault.",
+        "Allow more memory.",
+        _NOTHING,
+    )
 
 
 def _nacl() -> Any:

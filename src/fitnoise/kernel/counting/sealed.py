@@ -1,10 +1,11 @@
 """Counts made in one place and released in another, sealed on the way. Part of the trust kernel.
 
 **Purpose.** Counts are exact, and as confidential as the records. They can be sealed for public keys
-(`kernel/counting/keys.py`). Then only the holders of the private keys read them, and no one alters them unseen.
+(`kernel/counting/keys.py`). The seal lists its recipients, and only the holders of their private keys read the counts.
 
-**Trust.** This file neither seals nor opens: its callers give the function. Anyone with a public key could write other
-counts instead. So could anyone who may write to the data.
+**Trust.** This file neither seals nor opens: its callers give the function. Only the holder of one of the private keys
+can change the counts or the list; others can only write a complete new file. Anyone with a public key can write one. So
+can anyone who may write to the data.
 
     file    = SEALED, seal of counts       or  UNSEALED, SHA-256 of counts, counts
     counts  = 32 bytes that identify them (`measure`), then int64, little end first. First the number of units with
