@@ -160,10 +160,9 @@ def replaced(levels):
     start = time.process_time()
     plan = fn.plan(publication)
     seconds = f"{time.process_time() - start:.1f}"
-    way = plan.order.mechanism
     return {
         "leaves": f"{geo.size:,}",
-        "mechanism": way,
+        "mechanism": plan.order.mechanism,
         "rho": f"{plan.rho:.7f}",
         "gap": f"{plan.gap:.2%}",
         "s": seconds,

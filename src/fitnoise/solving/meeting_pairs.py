@@ -172,15 +172,21 @@ def start(problem: LevelProblem) -> Evidence:
     return Evidence(cells / cells.sum(), problem.start.numbers, kinds=kinds.ravel(), meetings=meetings)
 
 
+def _by_level(tree: TreeQuotient, values: Floats, deep: int) -> list[Floats]:
+    """Return the sums of the values of places of a level, by level from the top down to it."""
+    sums = [values]
+    for level in range(deep, 0, -1):
+        sums.insert(0, tree.up(sums[0], level))
+    return sums
+
+
 def independent(problem: LevelProblem, unrelated: Evidence) -> Evidence:
     """Return the weights of pairs whose places are drawn independently.
 
     unrelated: Weights of leaves, of numbers and of the kinds of neighbours (`trees.bound`).
     """
     tree, counts, deep = problem.tree, problem.tree.counts, len(problem.tree.above)
-    mass = [unrelated.cells / unrelated.cells.sum() / counts[-1]]
-    for level in range(deep, 0, -1):
-        mass.insert(0, tree.up(mass[0], level))
+    mass = _by_level(tree, unrelated.cells / unrelated.cells.sum() / counts[-1], deep)
     # Two independent records lie in one place, and in different places right below it.
     meets = [
         counts[x] * np.maximum(mass[x] ** 2 - tree.up(mass[x + 1] ** 2, x + 1), SMALLEST_PAIRS) for x in range(deep)
@@ -242,9 +248,7 @@ class _Reading:
         mixed[0] = MIXED
         of_rows = self.kinds[:-1] / np.where(self.row_shares[:-1] > 0, self.row_shares[:-1], 1.0)[:, None]
         shares = (1 - MIXED) * of_rows + mixed
-        mass = [cells / cells.sum() / counts[-1]]
-        for level in range(deep, 0, -1):
-            mass.insert(0, tree.up(mass[0], level))
+        mass = _by_level(tree, cells / cells.sum() / counts[-1], deep)
         b = [np.zeros(0), *(mass[x] / tree.down(mass[x - 1], x) for x in range(1, deep + 1))]
         # The most negative χ of any sector at each level limits the largest s of a place.
         negative = np.maximum(-(shares @ chi.T).min(axis=1, initial=0.0), 0.0) if deep else np.zeros(0)
@@ -465,9 +469,7 @@ def _sector(
         ends, sums = tree.up(ends, level), tree.up(sums, level) + 2 * (1 - x[level - 1]) * law.meeting[level - 1]
     sums = law.crossing[deep] + sums
     min_product = np.where(w[deep] * sums > 0, w[deep] * sums, np.inf).min()
-    masses = [ends]
-    for level in range(deep, 0, -1):
-        masses.insert(0, tree.up(masses[0], level))
+    masses = _by_level(tree, ends, deep)
     path = w[0] * masses[0]
     for level in range(1, deep + 1):
         path = tree.down(path, level) + w[level] * masses[level]
