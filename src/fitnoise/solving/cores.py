@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, final
 
@@ -132,17 +132,8 @@ def raised(x: ProductProblem, weights: DualWeights, steps: int = 20) -> Evidence
 
     Where records are replaced, laws of pairs are tried too.
     """
-    start = weights
-    best, best_weights, patience = 0.0, weights, PATIENCE
-    for _ in range(steps):
-        value, following = _Cores(x, weights, MAX_STACK_WHILE_RAISING).step()
-        patience = PATIENCE if value > best * (1 + MIN_RELATIVE_RISE) else patience - 1
-        if value > best:
-            best, best_weights = value, weights
-        if not patience:
-            break
-        weights = following
-    candidates = [candidate.evidence(x) for candidate in (start, best_weights)]
+    best_weights = _climbed(x, weights, steps, MAX_STACK_WHILE_RAISING, lambda root, _: root)
+    candidates = [candidate.evidence(x) for candidate in (weights, best_weights)]
     if x.replaced and x.kinds:
         candidates.append(_raised_by_laws(x, best_weights))
     return max(candidates, key=lambda e: lower_bound(x, e))
@@ -171,18 +162,28 @@ def _raised_by_laws(x: ProductProblem, weights: DualWeights) -> Evidence:
                 if s in rows:
                     rows[s] = tilted(rows[s], n // len(x.families), i, COPIES)
     weights = DualWeights(p, q, theta, laws)
+    return _climbed(y, weights, LAW_STEPS, MAX_LAW_STACK, lambda root, x: root**2 / x.differ).evidence(y)
+
+
+def _climbed(
+    x: ProductProblem, weights: DualWeights, steps: int, max_stack: int, score: Callable[[float, _Cores], float]
+) -> DualWeights:
+    """Return the weights of the highest score of a search that follows the marginals.
+
+    score: The value of weights, from the root of their bound and their cores.
+    """
     best, best_weights, patience = 0.0, weights, PATIENCE
-    for _ in range(LAW_STEPS):
-        cores = _Cores(y, weights, MAX_LAW_STACK)
-        root, following = cores.step()
-        value = root**2 / cores.differ
+    for _ in range(steps):
+        here = _Cores(x, weights, max_stack)
+        root, following = here.step()
+        value = score(root, here)
         patience = PATIENCE if value > best * (1 + MIN_RELATIVE_RISE) else patience - 1
         if value > best:
             best, best_weights = value, weights
         if not patience:
             break
         weights = following
-    return best_weights.evidence(y)
+    return best_weights
 
 
 def _first_law(p: Floats) -> Floats:
